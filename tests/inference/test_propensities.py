@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from condcs._inference.propensities import _checked, fitted_propensity, given_propensity
+from condcs._inference.propensities import _checked, fitted_propensity, propensity_of_caller
 from condcs._regression.designs import Design
 from condcs._regression.logistic import fitted_logistic
 from condcs._regression.smoother import Smoother
@@ -99,7 +99,7 @@ def test_constant_probabilities_fail_the_check_where_only_a_correlation_changed(
     labels = np.repeat([0, 1], 200)
     x = rng.normal(size=(400, 2))
     x[:, 1] = np.where(labels == 0, -0.5, 0.5) * x[:, 0] + np.sqrt(0.75) * x[:, 1]
-    found = given_propensity(np.full((400, 2), 0.5), Smoother(x, [False, False]).designs, labels, rng)
+    found = propensity_of_caller(np.full((400, 2), 0.5), Smoother(x, [False, False]).designs, labels, rng)
     assert found.balance_pvalue <= 0.01
 
 
@@ -110,7 +110,9 @@ def test_the_check_of_balance_passes_the_true_probabilities_as_often_as_it_says(
         x = rng.normal(size=(120, 2))
         true = expit(x[:, 0] * x[:, 1])
         labels = (rng.random(120) < true).astype(int)
-        found = given_propensity(np.column_stack([1 - true, true]), Smoother(x, [False, False]).designs, labels, rng)
+        found = propensity_of_caller(
+            np.column_stack([1 - true, true]), Smoother(x, [False, False]).designs, labels, rng
+        )
         rejected += found.balance_pvalue <= 0.05
     # Binomial(100, 0.05) exceeds 13 in 1 of 2,000 cases.
     assert rejected <= 13

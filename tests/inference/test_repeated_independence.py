@@ -122,10 +122,10 @@ def test_regressions_are_kept_within_bounds_and_do_not_change_the_answer(monkeyp
     first = tests(a, b, c)
     tests(a, d, c)
     assert len(made) == 1
-    monkeypatch.setattr(repeated_independence, "_KEPT_BYTES", 2 * tests._bytes)
+    monkeypatch.setattr(repeated_independence, "_CACHE_BYTES", 2 * tests._bytes)
     for z in (b, d, None):
         tests(a, c + 1, z)
-        assert tests._bytes == sum(map(_size, tests._kept.values())) <= repeated_independence._KEPT_BYTES
+        assert tests._bytes == sum(map(_size, tests._cache.values())) <= repeated_independence._CACHE_BYTES
     assert len(made) == 4
     assert tests(a, b, c) == first
     assert len(made) == 5

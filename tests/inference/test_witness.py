@@ -8,7 +8,7 @@ from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, Sh
 from condcs._inference import witness as witness_module
 from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.nulls import label_sampler
-from condcs._inference.propensities import fitted_propensity, given_propensity
+from condcs._inference.propensities import fitted_propensity, propensity_of_caller
 from condcs._inference.witness import witness
 from condcs._parallel import many_rows
 from condcs._regression.smoother import Smoother
@@ -100,7 +100,9 @@ def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
     found = witness(*samples, n_resamples=39, propensity=chances, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9)
     groups, seed = np.repeat([0, 1], [40, 55]), np.random.default_rng(0)
     smoother = Smoother(x, (False, False))
-    labels = given_propensity(np.column_stack([1 - chances, chances]), smoother.designs, groups, seed).draw(39, seed)
+    labels = propensity_of_caller(np.column_stack([1 - chances, chances]), smoother.designs, groups, seed).draw(
+        39, seed
+    )
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)

@@ -43,7 +43,7 @@ class Adjustment:
         propensity: Any = None,
         responses: tuple[FloatArray, Sequence[bool]] | None = None,
     ) -> Adjustment:
-        """Fit what is not given; the rows of the first sample come first.
+        """Fit the regressions on x, and P(sample | x) if it is not passed; the rows of the first sample come first.
 
         With responses (n x c, and which columns are labels) all regressions follow the jumps of these, and of the
         labels, along x.
@@ -59,7 +59,8 @@ class Adjustment:
             weights = np.ones(len(x))
         else:
             # Each sample may have a unit of its own.
-            weights = weights / np.array([weights[labels == group].mean() for group in (0, 1)])[labels]
+            means = np.array([weights[labels == group].mean() for group in (0, 1)])  # (2,)
+            weights = weights / means[labels]  # (n,)
         return cls(x, tuple(categorical), labels, weights, smoother, fitted, jumping)
 
     def smoother_of(self, rows: IntArray, clusters: IntArray | None) -> Smoother:

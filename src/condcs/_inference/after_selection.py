@@ -53,17 +53,17 @@ def after_selection(
     along = correlation * (changes[:, None] + noise)  # d x z
     listed = ndtr((along - threshold) / rest) + ndtr((-along - threshold) / rest)
     cumulative = np.cumsum(np.exp(-(noise**2) / 2) * listed, axis=1)  # d x z
-    # Each sum reaches half of a step beyond its place of the grid.
-    places = (z - changes - noise[0]) / _STEP - 0.5
-    below = _at(cumulative, places) / cumulative[:, -1]  # d: P(Z <= z), which falls with d
+    # Each sum reaches half of a step beyond its point of the grid.
+    columns = (z - changes - noise[0]) / _STEP - 0.5
+    below = _at(cumulative, columns) / cumulative[:, -1]  # d: P(Z <= z), which falls with d
     levels = np.array([0.5, (1 + confidence_level) / 2, (1 - confidence_level) / 2])
     middle, low, high = error * np.interp(-levels, -below, changes)
     low, high = sorted((sign * low, sign * high))
     return Estimate(float(sign * middle), float(low), float(high), confidence_level)
 
 
-def _at(rows: FloatArray, places: FloatArray) -> FloatArray:
-    """Return one value of each row, between two of its columns."""
-    column = np.clip(places.astype(np.int64), 0, rows.shape[1] - 2)
-    share, row = places - column, np.arange(len(rows))
-    return np.asarray((1 - share) * rows[row, column] + share * rows[row, column + 1])
+def _at(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    """Return one value of each row of a matrix: at a column that need not be whole, between the values beside it."""
+    lower = np.clip(columns.astype(np.int64), 0, matrix.shape[1] - 2)
+    share, rows = columns - lower, np.arange(len(matrix))
+    return np.asarray((1 - share) * matrix[rows, lower] + share * matrix[rows, lower + 1])

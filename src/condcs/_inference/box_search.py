@@ -36,6 +36,9 @@ _LEAST_LABEL = 1.0
 """Weight of a label that may be part of a set: of one that only one sample has nothing can be said."""
 _LEAST_STEP = 1e-9
 """Part of the gain that a step must add: less is rounding, and would be taken back by the next step."""
+_PASSES = 3
+"""Times that both ends of an interval are moved row by row: where one of them lies best depends on the other, and each
+pass costs two scans of a step of the grid."""
 _FEWEST_CUT_OFF, _LEAST_CUT_OFF = 5, 0.01
 """Rows, and their share, that a bound must cut off at least: of the last few rows of a column nothing can be said."""
 
@@ -61,6 +64,8 @@ class Box:
 
 @dataclass(frozen=True)
 class _BoundOfColumn:
+    """A bound of one column, None for none, and the score of the box with it."""
+
     score: float
     bound: Bound | None
 
@@ -112,11 +117,13 @@ class BoxSearch:
         return float(s[inside].sum()) ** 2 / weight - sum(self._cost(c, b) for c, b in box.bounds.items())
 
     def _cost(self, column: int, bound: Bound) -> float:
+        """Penalty of a bound."""
         if isinstance(bound, frozenset):
             return float(self._label_costs(len(bound), self._counts[column]))
         return self.penalty if np.isinf(bound).any() else self.penalty + self.second
 
     def _label_costs(self, sizes: Any, count: int) -> FloatArray:
+        """Penalty of sets of so many of `count` labels; a set costs as much as its complement."""
         return np.asarray(self.penalty + _PER_LABEL * (np.maximum(1, np.minimum(sizes, count - sizes)) - 1))
 
     def _column(self, box: Box, column: int, s: FloatArray, v: FloatArray) -> _BoundOfColumn:
@@ -135,24 +142,29 @@ class BoxSearch:
     def _interval(self, values: FloatArray, s: FloatArray, v: FloatArray) -> _BoundOfColumn:
         """Find the best interval of sorted values: pairs of cuts on a grid, then each cut row by row."""
         n = len(values)
-        # A cut at k has k rows below it; no cut parts equal values.
+        # A cut at k has k rows below it; no cut parts equal values. The first and the last one bound nothing.
         between = 1 + np.flatnonzero(values[1:] > values[:-1])
         fewest = max(_FEWEST_CUT_OFF, _LEAST_CUT_OFF * n)
         between = between[(between >= fewest) & (between <= n - fewest)]
-        cuts = np.concatenate([[0], between, [n]])
+        cuts = np.concatenate([[0], between, [n]])  # (cuts,)
+        # Sums below each cut: those of an interval are differences of two.
         sums, weights = (np.concatenate([[0.0], np.cumsum(a)])[cuts] for a in (s, v))
         last = len(cuts) - 1
+
+        # All pairs of cuts on a grid.
         grid = np.unique(np.linspace(0, last, min(_GRID, last) + 1).astype(np.int64))
         scores = self._scores(sums, weights, grid[:, None], grid[None, :], last)
         low, high = np.unravel_index(int(np.argmax(scores)), scores.shape)
         a, b, best = int(grid[low]), int(grid[high]), float(scores[low, high])
         if best == -np.inf:
             return _BoundOfColumn(best, None)
+
+        # Each end in turn, among the cuts that are closer than the next of the grid.
         step = int(np.ceil(last / _GRID)) + 1
-        for _ in range(3 if step > 1 else 0):
+        for _ in range(_PASSES):
             for at_low in (True, False):
-                middle = a if at_low else b
-                near = np.arange(max(0, middle - step), min(last, middle + step) + 1)
+                moved = a if at_low else b
+                near = np.arange(max(0, moved - step), min(last, moved + step) + 1)
                 lows, highs = (near, np.full_like(near, b)) if at_low else (np.full_like(near, a), near)
                 scores = self._scores(sums, weights, lows, highs, last)
                 winner = int(np.argmax(scores))
@@ -165,6 +177,7 @@ class BoxSearch:
         return _BoundOfColumn(best, None if (a, b) == (0, last) else (edges[0], edges[1]))
 
     def _scores(self, sums: FloatArray, weights: FloatArray, low: IntArray, high: IntArray, last: int) -> FloatArray:
+        """Gain less penalties of the intervals between cuts `low` and `high`; minus infinity for too little weight."""
         weight = weights[high] - weights[low]
         large = (weight >= self.least) & (high > low)
         gain = (sums[high] - sums[low]) ** 2 / np.where(large, weight, 1.0)
@@ -172,7 +185,10 @@ class BoxSearch:
         return np.where(large, gain - self.penalty * one - self.second * both, -np.inf)
 
     def _labels(self, values: FloatArray, s: FloatArray, v: FloatArray, total: int) -> _BoundOfColumn:
-        """Find the best set of labels. For either sign it starts the list of labels ordered by their mean contrast."""
+        """Find the best set of labels.
+
+        With the labels in the order of their mean contrasts, it is the first few of them: from the top or the bottom.
+        """
         names, codes = np.unique(values, return_inverse=True)
         sums, weights = (np.bincount(codes, weights=a, minlength=len(names)) for a in (s, v))
         heavy = weights >= _LEAST_LABEL
@@ -196,6 +212,7 @@ class BoxSearch:
 
 
 def _within(values: FloatArray, bound: Bound) -> BoolArray:
+    """Return which values a bound lets in."""
     if isinstance(bound, frozenset):
         return np.isin(values, list(bound))
     return np.asarray((values > bound[0]) & (values <= bound[1]))

@@ -33,6 +33,11 @@ _LEAST_SHARE = 1e-3
 _LEAST_PROBABILITY = 1e-6
 """Probabilities are kept so far from 0 and 1, where their log-odds would be infinite."""
 
+_FREEDOM = 2.0, 1e6
+"""Degrees of freedom of an interval. Where one row decides an estimate it would have 1 or less, and an interval of 95%
+would reach 12.7 standard errors or more; with 2 it reaches 4.3. From a million on, quantiles are those of a normal
+distribution to six digits."""
+
 _ENTRIES = 2**18
 """Entries of the arrays of resamples that are held at once; more of them do not fit into the cache."""
 
@@ -72,13 +77,13 @@ class CommonSupport:
         """
         residuals = np.empty(len(target))
         of_first, of_second = self.regressions(target, design)
-        for sample, own, other in ((~self.second, of_first, of_second), (self.second, of_second, of_first)):
+        for sample, of_sample, other in ((~self.second, of_first, of_second), (self.second, of_second, of_first)):
             difference = target - other.values
             with one_blas_thread():
                 of_difference = ridge_of_sample(design.functions, difference, sample, self.units)
-            by_itself = (target - own.values)[sample]
+            by_itself = (target - of_sample.values)[sample]
             by_difference = (difference - of_difference.values)[sample]
-            residuals[sample] = min(by_itself, by_difference, key=lambda left: float(left @ left))
+            residuals[sample] = min(by_itself, by_difference, key=lambda r: float(r @ r))
         return residuals
 
     def difference(self, target: FloatArray, design: Design, folds: IntArray) -> FloatArray:
@@ -201,7 +206,10 @@ def _terms(
     first: FloatArray,
     second: FloatArray,
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Rows of the four means for each column of weights and fits (n x B), as pairs: the sums of both are divided."""
+    """Return what the rows add to each of the four means, a numerator and a denominator (n x B each).
+
+    There is one column for each column of weights and fits. `first` and `second` are the regressions in the samples.
+    """
     t, s, r = support.second[:, None], share(odds), column[:, None]
     squares = weights * (t - s) ** 2
     lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
@@ -236,4 +244,5 @@ def student_quantile(confidence_level: float, influence: FloatArray) -> float:
     total = float(squares.sum())
     spread = float((squares**2).sum()) - total**2 / len(squares)
     freedom = 2 * total**2 / spread if spread > 0 else np.inf
-    return float(stdtrit(min(max(freedom, 2.0), 1e6), (1 + confidence_level) / 2))
+    least, most = _FREEDOM
+    return float(stdtrit(min(max(freedom, least), most), (1 + confidence_level) / 2))

@@ -13,6 +13,8 @@ import numpy as np
 from condcs._core.compiling import njit
 
 _ROWS_AT_ONCE = 8
+"""Rows of two Gram matrices that meet all orders. Of 3,000 rows, 100 orders take 1.1 s with
+8 or more at once and 1.4 s with 1 or 4; 20 orders take 0.26 s with 8, 0.22 s with 1 or 4 and 0.34 s with 16."""
 
 
 @njit(nogil=True, inline="always")
@@ -117,40 +119,40 @@ def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract"})
-def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, places: Any, orders: Any) -> Any:
-    """Return what `permuted_row_sums` does where K2[v][i, j] = tables[v][|places[v][i] - places[v][j]|].
+def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, half_steps: Any, orders: Any) -> Any:
+    """Return what `permuted_row_sums` does where K2[v][i, j] = tables[v][|half_steps[v][i] - half_steps[v][j]|].
 
-    Tables and places stay in the cache, while rows of a Gram matrix in random order come from memory. All matrices are
+    Tables and ranks stay in the cache, while rows of a Gram matrix in random order come from memory. All matrices are
     symmetric: each pair is looked up once and counts for both of its rows. A few rows of K1 and K1L at a time serve all
     orders and views.
     """
     (count, n), views = orders.shape, len(tables)
     a, b = np.zeros((count, views, n)), np.zeros((count, views, n))
-    moved = np.empty((count, views, n), np.int32)
+    permuted = np.empty((count, views, n), np.int32)
     for s in range(count):
         for v in range(views):
             for i in range(n):
-                moved[s, v, i] = places[v, orders[s, i]]
+                permuted[s, v, i] = half_steps[v, orders[s, i]]
     apart, looked_up = np.empty(n, np.uint32), np.empty(n)
     for start in range(0, n, _ROWS_AT_ONCE):
         for s in range(count):
             for v in range(views):
-                table, place, total, weighted = tables[v], moved[s, v], a[s, v], b[s, v]
+                table, ranks, total, weighted = tables[v], permuted[s, v], a[s, v], b[s, v]
                 for j in range(start, min(start + _ROWS_AT_ONCE, n)):
                     for i in range(j):
-                        apart[i] = abs(place[i] - place[j])
+                        apart[i] = abs(ranks[i] - ranks[j])
                     for i in range(j):
                         looked_up[i] = table[apart[i]]
                     first, second = K1[j], K1L[j]
-                    own, own_weighted = first[j] * table[0], second[j] * table[0]
+                    total_j, weighted_j = first[j] * table[0], second[j] * table[0]
                     for i in range(j):
                         plain, product = first[i] * looked_up[i], second[i] * looked_up[i]
                         total[i] += plain
                         weighted[i] += product
-                        own += plain
-                        own_weighted += product
-                    total[j] += own
-                    weighted[j] += own_weighted
+                        total_j += plain
+                        weighted_j += product
+                    total[j] += total_j
+                    weighted[j] += weighted_j
     return a, b
 
 
@@ -164,8 +166,8 @@ def neighbour_divergences(indices: Any, logs: Any, d: int, labels: Any, k: int, 
     for s in range(n_labellings):
         sizes = np.zeros(count)
         for i in range(n):
-            own = labels[s, i]
-            sizes[own] += 1
+            row_group = labels[s, i]
+            sizes[row_group] += 1
             met[:] = 0
             kth[:] = np.nan
             missing = count
@@ -173,15 +175,15 @@ def neighbour_divergences(indices: Any, logs: Any, d: int, labels: Any, k: int, 
                 other = indices[i, j]
                 if other == i:
                     continue
-                group = labels[s, other]
-                met[group] += 1
-                if met[group] == k:
-                    kth[group] = logs[i, j]
+                other_group = labels[s, other]
+                met[other_group] += 1
+                if met[other_group] == k:
+                    kth[other_group] = logs[i, j]
                     missing -= 1
                     if missing == 0:
                         break
             for h in range(count):
-                result[s, own, h] += kth[h] - kth[own]
+                result[s, row_group, h] += kth[h] - kth[row_group]
         for g in range(count):
             for h in range(count):
                 result[s, g, h] *= d / sizes[g]

@@ -62,6 +62,7 @@ Views = Literal["all", "measure"]
 VIEW_CHOICES = ("all", "measure")
 
 _SAME_WEIGHT = 1e-6
+"""Range of the weights (their mean is 1) up to which they differ by rounding alone and say nothing beside x."""
 
 
 @public
@@ -244,6 +245,7 @@ class EveryView:
         return values
 
     def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+        """Return a function from surprises to the views that are contrasts (views x P)."""
         if self.anchors is None:
             return lambda surprises: self.contrasts(surprises(slice(None)))
         return AnchoredContrasts(self.contrasts, self.anchors)
@@ -285,30 +287,27 @@ def _every_view(
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
 
-    # 2. The two lines of defence: y adjusted for x, and P(sample | x). They do not know of each other, so that each may
-    #    have a thread of its own. Both follow what jumps along x.
+    # 2. The two lines of defence: y adjusted for x, and P(sample | x). Neither uses the other, so that each may have a
+    #    thread of its own. Both follow what jumps along x.
     jumping = jumping_targets((responses, y.labels), (pool.labels[:, None], (True,)))
     if adjustment is None:
         smoother = Smoother(inputs, x.labels, clusters).following_jumps(jumping)
-        known = propensity
+        propensity_source = propensity
     else:
-        smoother, known = adjustment.smoother, adjustment.propensity
+        smoother, propensity_source = adjustment.smoother, adjustment.propensity
+    count = len(pool.sizes)
+    adjust = partial(adjusted_response, responses, y.labels, smoother)
+    estimate = partial(chosen_propensity, propensity_source, inputs, smoother, clusters, pool.labels, count, rng)
     response: Response
     fitted: Propensity
-    response, fitted = on_threads(
-        lambda defence: defence(),
-        [
-            (partial(adjusted_response, responses, y.labels, smoother),),
-            (partial(chosen_propensity, known, inputs, smoother, clusters, pool.labels, len(pool.sizes), rng),),
-        ],
-    )
+    response, fitted = on_threads(lambda defence: defence(), [(adjust,), (estimate,)])
 
     # 3. Rows keep their weights, so that labels must be redrawn given these as well.
     weights = with_common_unit(pool, smoother, fitted)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
         of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
-        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, len(pool.sizes), rng)
+        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, count, rng)
 
     # 4. The views: the measure on the adjusted response, and contrasts of labels minus their probabilities.
     if not all(y.labels):
@@ -321,11 +320,11 @@ def _every_view(
 
 def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
     """Evaluate all views on the samples and on redrawn labels, and combine them."""
-    pool, found = every.pool, every.propensity
-    draw = partial(found.draw, rng=resampling.rng)
+    pool, propensity = every.pool, every.propensity
+    draw = partial(propensity.draw, rng=resampling.rng)
     values = relabelled_values([Shared(every.ready)], pool, every.anchors, draw, resampling)[0].T
     evidence = combined_evidence(values, view_weights(every.names))
-    warn_if_unreliable(found)
+    warn_if_unreliable(propensity)
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -338,7 +337,7 @@ def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
         diagnostics=every.diagnostics(),
         details={"nonnegative": pool.measure.nonnegative, **evidence.details(every.names, values[:, 0])},
         _divergences=values[-1, 1:],
-        _resample=Bootstrap(pool, found.units),
+        _resample=Bootstrap(pool, propensity.units),
     )
 
 
@@ -350,9 +349,10 @@ def _relabelling(
     values = np.asarray(x.values, dtype=np.float64)
     if null != "propensity":
         return label_sampler(null, values, pool.labels, categorical=x.labels, rng=rng), {}
-    found = chosen_propensity(propensity, values, Smoother(values, x.labels), None, pool.labels, len(pool.sizes), rng)
-    warn_if_unreliable(found)
-    return partial(found.draw, rng=rng), found.diagnostics
+    smoother = Smoother(values, x.labels)
+    fitted = chosen_propensity(propensity, values, smoother, None, pool.labels, len(pool.sizes), rng)
+    warn_if_unreliable(fitted)
+    return partial(fitted.draw, rng=rng), fitted.diagnostics
 
 
 def _warn_of_absent_labels(pool: MeasuredPool) -> None:
@@ -381,18 +381,19 @@ def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:
 
 
 def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:
-    if yp is None and xq is None and yq is None:
-        if (
-            not isinstance(xp, list | tuple)
-            or len(xp) < 2
-            or any(not isinstance(g, list | tuple) or len(g) != 2 for g in xp)
-        ):
-            raise ShapeError(
-                f"{named('xp')} must be a list of at least two pairs (x, y) when it is the only argument. "
-                "Pass conditional_test([(x1, y1), (x2, y2), ...]), or xp, yp, xq and yq."
-            )
-        return (
-            numpy_parts(**{f"xp[{i}][0]": x for i, (x, _) in enumerate(xp)}),
-            numpy_parts(**{f"xp[{i}][1]": y for i, (_, y) in enumerate(xp)}),
+    """Return the x and the y of all samples, by the names that messages call them."""
+    if not (yp is None and xq is None and yq is None):
+        return numpy_parts(xp=xp, xq=xq), numpy_parts(yp=yp, yq=yq)
+    # One argument alone: a list of samples.
+    if (
+        not isinstance(xp, list | tuple)
+        or len(xp) < 2
+        or any(not isinstance(sample, list | tuple) or len(sample) != 2 for sample in xp)
+    ):
+        raise ShapeError(
+            f"{named('xp')} must be a list of at least two pairs (x, y) when it is the only argument. "
+            "Pass conditional_test([(x1, y1), (x2, y2), ...]), or xp, yp, xq and yq."
         )
-    return numpy_parts(xp=xp, xq=xq), numpy_parts(yp=yp, yq=yq)
+    x_parts = numpy_parts(**{f"xp[{i}][0]": x for i, (x, _) in enumerate(xp)})
+    y_parts = numpy_parts(**{f"xp[{i}][1]": y for i, (_, y) in enumerate(xp)})
+    return x_parts, y_parts

@@ -1,10 +1,10 @@
 r"""How large a change of the relation is, in units of y, with bounds that hold, and what would not have been seen.
 
-All means are over the common support of the samples (`common_support`). With r the response minus its regression on x,
-the difference t(x) of the means of y given x is what u t(x) explains of r. Its root mean square is estimated from
-functions of x: each row's r times what the others say of it there, which chance does not bias. The lower bound holds
-for any t (by Cauchy and Schwarz, t has at least the length of its projection on any direction that the row itself had
-no say in), the upper one for those that these functions can tell apart.
+All means are over the common support of the samples (`common_support`). With r the response minus its regression on
+x, the difference t(x) of the means of y given x is what u t(x) explains of r. Its root mean square is estimated from
+functions of x: by the product of each row's r with what a fit to the other rows predicts of it, which is unbiased. The
+lower bound holds for any t (by Cauchy and Schwarz, t has at least the length of its projection on any direction that
+the row itself had no say in), the upper one for those that these functions can tell apart.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs._inference.common_support import CommonSupport, MeansOnSupport, share, student_quantile
 from condcs._inference.regions import MeanSteps
+from condcs._inference.responses import CLIPPED_INPUT
 from condcs._inference.results import Estimate, around, in_units, plain, within
 from condcs._inference.views import MEAN_SHARE
 from condcs._regression.standardised import largest_size
@@ -45,6 +46,8 @@ _NEGLIGIBLE = 1e-8
 
 
 class _BeforeNowChange(NamedTuple):
+    """What `Spread` is a tuple of."""
+
     before: float
     now: float
     change: Estimate
@@ -123,10 +126,11 @@ def measure_effect(
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
 
-    `steps` says for each column by how much its mean changed in places with sharp bounds. Smooth regressions cannot
+    `steps` says for each column by how much its mean changed in boxes with sharp bounds. Smooth regressions cannot
     follow these: they would miss most of a change in few rows, and leave it as a larger spread. `implied` is the
     root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it.
     """
+    # 1. Residuals of the response, with steps or without them.
     unit = largest_size(columns)
     none, boxes = np.zeros_like(columns), np.empty((len(columns), 0))  # n x c, n x boxes
     residuals = _Residuals.of(support, columns / unit, none, boxes, rng)
@@ -136,9 +140,11 @@ def measure_effect(
         with_steps = _Residuals.of(support, columns / unit, heights, boxes, rng)
         # Steps imitate a smooth change badly, and smooth functions a step: what predicts y better, each row left out.
         residuals = min(residuals, with_steps, key=lambda either: either.error)
-    stricter_level = (1 + confidence_level) / 2
+
+    # 2. The length of the change with its bounds, in `scale`, and the average of one column with its interval.
+    stricter_level = (1 + confidence_level) / 2  # of two claims that share one risk
     z, stricter = _normal_quantile(confidence_level), _normal_quantile(stricter_level)
-    # Labels of several kinds: each share that one loses another gains.
+    # Labels of several kinds: each share that one loses another gains, so that every change is in two columns.
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
     with one_blas_thread():
         # Two lower bounds, each with half of the risk: that of the direction, and the average.
@@ -156,18 +162,22 @@ def measure_effect(
     if implied is not None:
         value, low, high = (max(end, part / scale) for end, part in zip((value, low, high), implied, strict=True))
     high = max(high, low)
+    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
+    if not numeric:
+        # A share changes by no more than 1.
+        size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
+
+    # 3. The spread of numbers, after the steps of their mean.
     spread = None
     if numeric:
         level = columns[:, 0] / unit
         if steps is not None:
             level = level - np.where(support.second, steps[0].by_all / unit, 0.0)
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        before, now, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
-        spread = Spread(unit * before, unit * now, in_units(change, unit))
-    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
-    if not numeric:
-        # A share changes by no more than 1.
-        size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
+        first, second, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
+        spread = Spread(unit * first, unit * second, in_units(change, unit))
+
+    # 4. What the test would find.
     detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * MEAN_SHARE)
     return Effect(
         name,
@@ -182,7 +192,7 @@ def measure_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Residuals:
-    """What is left of a response, in the units of the common support: u^2 and its weights add up to 1."""
+    """Residuals of a response in the units of the common support: the squares of the surprises add up to 1."""
 
     support: CommonSupport  # the rows
     surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
@@ -205,23 +215,36 @@ class _Residuals:
 
         The change is the sum of its steps, of these heights, and of what smooth regressions see beyond them.
         """
-        s = share(support.odds.values)[:, None]
-        t = support.second[:, None]
+        s = share(support.odds.values)[:, None]  # (n, 1): share of the second sample
+        t = support.second[:, None]  # (n, 1): 1 for rows of the second sample
+
+        # Regress each column, without its steps, in each sample; the difference of both from rows of other folds.
         folds = support.folds(_FOLDS, rng)
-        fitted = []
+        of_first, of_second, differences = [], [], []
         smooth = columns - np.where(t, heights, 0.0)
         for column in smooth.T:
             design = support.design(column)
-            fits = support.regressions(column, design)
-            fitted.append([fits[0].values, fits[1].values, support.difference(column, design, folds)])
-        first, second, direction = np.moveaxis(np.array(fitted), 0, -1)
-        second, direction = second + heights, direction + heights
+            in_first, in_second = support.regressions(column, design)
+            of_first.append(in_first.values)
+            of_second.append(in_second.values)
+            differences.append(support.difference(column, design, folds))
+        first = np.array(of_first).T  # (n, c)
+        second = np.array(of_second).T + heights  # (n, c)
+        direction = np.array(differences).T + heights  # (n, c)
+
+        # Weights are in the units of the common support: those of u^2 add up to 1.
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
         roots = np.sqrt(support.weights / total)[:, None]
         u = roots * (t - s)
-        of_pool = roots * (columns - first - s * (second - first))
-        of_sample = columns - np.where(t, second, first)
-        return cls(support, u, of_pool, u * direction, of_sample, heights, boxes)
+        return cls(
+            support,
+            surprises=u,
+            of_pool=roots * (columns - first - s * (second - first)),
+            aimed=u * direction,
+            of_sample=columns - np.where(t, second, first),
+            heights=heights,
+            boxes=boxes,
+        )
 
     @property
     def error(self) -> float:
@@ -239,6 +262,7 @@ class _Residuals:
 
     def lower_bound(self, z: float) -> float:
         """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
+        # The projection of the response on the direction is along / length.
         along, length = float((self.of_pool * self.aimed).sum()), float(np.sqrt((self.aimed**2).sum()))
         if length == 0:
             return 0.0
@@ -249,48 +273,57 @@ class _Residuals:
         return max((along - z * error) / length, 0.0)
 
     def length_and_upper_bound(self, z: float) -> tuple[float, float]:
-        """Return the length of a change made of some functions of x, and the largest that the response allows for.
+        """Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
 
-        The square of the length is estimated without bias. (The length along what regressions say of the change is too
-        short: they shrink it.)
+        The square q of the length is estimated without bias. With B an orthonormal basis of the surprises times these
+        functions, q is the squared length of B' r; each row's part in it is the product of its r with what B predicts
+        of it from the other rows. (The length along what regressions say of the change is too short: they shrink it.)
         """
-        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])
+        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])  # (n, k)
         orthonormal, triangle = np.linalg.qr(self.surprises * functions)
         size = np.abs(np.diag(triangle))
-        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]
-        leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]
+        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k')
+        leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]  # (n, 1)
         # What the other rows say of a row: its product with the row is not biased by noise.
-        others = (basis @ (basis.T @ self.of_pool) - leverage * self.of_pool) / (1 - leverage)
+        others = (basis @ (basis.T @ self.of_pool) - leverage * self.of_pool) / (1 - leverage)  # (n, c)
         squared = float((self.of_pool * others).sum())
-        noise = (self.of_pool - others) * np.sqrt(1 - leverage)
+
+        # The variance of the estimate is v + w q, with v the noise that is there without any change,
+        noise = (self.of_pool - others) * np.sqrt(1 - leverage)  # (n, c)
         pairs = [(a, b) for a in noise.T for b in noise.T]
         by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
-        # Along the change itself: the variance for each unit of its square, and that of how it is spread over the rows.
-        squares = self.surprises**2
+        # and how the change is spread over the rows that happened to be drawn,
+        squares = self.surprises**2  # (n, 1)
+        of_rows = (self.aimed**2).sum(axis=1)  # (n,)
+        over_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
+        # and w the noise along the change itself.
         along = 4 * float((squares * noise**2).sum())
-        local = (self.aimed**2).sum(axis=1)
-        over_rows = float(((local - squares[:, 0] * local.sum()) ** 2).sum())
-        # The largest q for which the estimate lies no more than z deviations below it.
+
+        # The bound is the largest q for which the estimate s lies no more than z deviations below it:
+        # (q - s)^2 = z^2 (v + w q), so that q = s + z^2 w / 2 + z sqrt(v + w s + z^2 w^2 / 4).
         reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
-        return math.sqrt(max(squared, 0.0)), math.sqrt(max(squared + z**2 * along / 2 + float(reach), 0.0))
+        bound = squared + z**2 * along / 2 + float(reach)
+        return math.sqrt(max(squared, 0.0)), math.sqrt(max(bound, 0.0))
 
 
 def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
     """Functions of x that a change may follow: a constant, the inputs, and smooth functions of all of them."""
     smoother, n = support.smoother, len(surprises)
+    # The squares of the surprises add up to 1: this is how many rows of equal surprise would have such a sum.
     informative = 1 / float((surprises**4).sum())
     most = int(np.clip(informative // _ROWS_PER_FUNCTION, 1, _MOST_FUNCTIONS))
     # Bumps of one median where there are numbers, else the products of the labels.
     design = next((d for d in smoother.designs if d.name.startswith("bumps")), smoother.designs[-1])
     order = np.argsort(-design.spectrum)[:most]
-    linear = [np.ones((n, 1)), np.clip(smoother.numbers, -3, 3), *(b[:, 1:] for b in smoother.indicators)]
+    numbers = np.clip(smoother.numbers, -CLIPPED_INPUT, CLIPPED_INPUT)
+    linear = [np.ones((n, 1)), numbers, *(block[:, 1:] for block in smoother.indicators)]
     return np.hstack([*linear, design.basis[:, order] * np.sqrt(n)])[:, :most]
 
 
 def _spread(
     support: CommonSupport, residuals: FloatArray, confidence_level: float, rng: np.random.Generator
 ) -> tuple[float, float, Estimate]:
-    """Return standard deviations over the common support, before and now, and their difference with its interval."""
+    """Return standard deviations over the common support in either sample, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     variances = np.maximum(means.observed[1:3], np.finfo(float).tiny)
     deviations = np.sqrt(variances)
@@ -298,11 +331,15 @@ def _spread(
     errors = means.redrawn[1:3].std(axis=1) / (2 * variances)
     quantiles = [student_quantile(confidence_level, of_units) for of_units in means.influence[1:3]]
     factors = np.exp(np.minimum(errors * quantiles, _MOST_REACH))
-    # The ends of a difference are as far away as those of its two terms together (Zou and Donner 2008).
-    (down_before, down_now), (up_before, up_now) = deviations * (1 - 1 / factors), deviations * (factors - 1)
-    before, now = map(float, deviations)
-    low, high = now - before - math.hypot(down_now, up_before), now - before + math.hypot(up_now, down_before)
-    return before, now, Estimate(now - before, low, high, confidence_level)
+    # An end of a difference is as far away as the ends of both terms on that side, their squares added (Zou and Donner
+    # 2008).
+    # How far the ends of the intervals lie below and above each deviation.
+    down_first, down_second = deviations * (1 - 1 / factors)
+    up_first, up_second = deviations * (factors - 1)
+    first, second = map(float, deviations)
+    low = second - first - math.hypot(down_second, up_first)
+    high = second - first + math.hypot(up_second, down_first)
+    return first, second, Estimate(second - first, low, high, confidence_level)
 
 
 def _reach(influence: FloatArray, confidence_level: float) -> float:

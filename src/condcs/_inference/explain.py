@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, kolmogorov
@@ -37,9 +37,15 @@ from condcs._measures.inputs import Inputs
 from condcs._regression.standardised import largest_size
 
 _MOST_NAMED = 4
+"""Labels of a region that are named; how many more there are is said by number, so that a line stays a line."""
 _SMALL, _LARGE = 1e-4, 1e6
+"""Spreads of a column between which numbers are written with decimals: others would have too many zeros or digits."""
 _BINS = 12
+"""Bins of the histogram of a number at most: a sparkline has one character for each."""
 _MOST_LABELS = 12
+"""Labels of a histogram, the most frequent ones: as many as a number has bins."""
+_MOST_SUMMARIES = 3
+"""Labels whose shares are listed, those that changed most."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -97,7 +103,7 @@ class Explanation(ByValue):
     inputs : tuple of InputChange
         Every input: its share in the change, and how its own distribution shifted.
     alpha : float
-        Probability of any region at all where nothing changed.
+        Family-wise error rate: the probability that any region is listed where nothing changed.
     diagnostics : dict
         As those of `conditional_test`: how far the estimate of P(sample | x) can be trusted.
     """
@@ -148,11 +154,11 @@ def label_words(name: str, labels: Sequence[str]) -> str:
 
 def level_words(change: Change) -> tuple[str, str]:
     """Write what y is before and now: shares in percent."""
-    before, now = change.before, change.now
     in_percent = change.quantity == "share"
     scale = 100 if in_percent else 1
-    length = scale * max(before.high - before.low, now.high - now.low)
-    first, second = alike(scale * before.value, scale * now.value, length=length)
+    # The longer interval decides how many digits both have.
+    length = scale * max(level.high - level.low for level in (change.before, change.now))
+    first, second = alike(scale * change.before.value, scale * change.now.value, length=length)
     return (f"{first}%", f"{second}%") if in_percent else (first, second)
 
 
@@ -299,22 +305,23 @@ def explained(
     """Find the regions of pooled samples, and describe them in the words of their columns."""
     features = response_features(y, [words.labels is not None for words in y_words], adjustment.smoother)
     boxes = honest_boxes(adjustment, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
-    regions = tuple(_region(adjustment, y, found, features, x_words, y_words, 1 - alpha) for found in boxes)
+    regions = tuple(_region(adjustment, y, box, features, x_words, y_words, 1 - alpha) for box in boxes)
     inputs = input_changes(adjustment, [w.name for w in x_words], [w.labels for w in x_words], boxes)
     return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
 
 
 def named_columns(variable: Variable, parts: Parts) -> list[ColumnWords]:
     """Return the names of a checked variable's columns, and of their labels."""
-    found = []
+    columns = []
     for column, (name, is_label) in enumerate(zip(variable.names, variable.labels, strict=True)):
         names = label_names(parts, variable, column) if is_label else None
         spread = deviation(np.asarray(variable.values[:, column], np.float64))
-        found.append(ColumnWords(name, names, interval_words(name, decimals(spread))))
-    return found
+        columns.append(ColumnWords(name, names, interval_words(name, decimals(spread))))
+    return columns
 
 
 def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variable:
+    """Check x or y of both samples; its kernel says which columns are labels."""
     option = check_kernel(f"kernel_{role}", kernel)
     return check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
@@ -322,6 +329,8 @@ def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variab
 
 
 def _check_enough(n_resamples: int, alpha: float) -> None:
+    """Refuse fewer resamples than a significant p-value needs."""
+    # The smallest p-value is twice 1 / (1 + n_resamples), for two halves. (Rounding must not ask for one more.)
     least = int(np.ceil(2 / alpha - 1e-9)) - 1
     if n_resamples < least:
         raise ParameterError(
@@ -333,26 +342,27 @@ def _check_enough(n_resamples: int, alpha: float) -> None:
 def _region(
     adjustment: Adjustment,
     y: FloatArray,
-    found: FoundBox,
+    region: FoundBox,
     features: Sequence[Feature],
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
     confidence_level: float,
 ) -> Region:
-    rows = found.rows
-    written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(found.box.bounds.items())}
+    """Describe a region in the words of the columns, with what every response did in it."""
+    rows = region.rows
+    written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(region.box.bounds.items())}
     p, q = (float(rows[adjustment.labels == group].mean()) for group in (0, 1))
     return Region(
         bounds={name: values for name, (values, _) in written.items()},
         words=" and ".join(words for _, words in written.values()) or "everywhere",
-        pvalue=found.pvalue,
-        kind=found.feature.kind,
-        column=y_words[found.feature.column].name,
+        pvalue=region.pvalue,
+        kind=region.feature.kind,
+        column=y_words[region.feature.column].name,
         share=float(rows.mean()),
         share_p=p,
         share_q=q,
         share_in_common=_share_in_common(adjustment, rows),
-        changes=_changes(adjustment, y, found, features, y_words, confidence_level),
+        changes=_changes(adjustment, y, region, features, y_words, confidence_level),
     )
 
 
@@ -366,31 +376,33 @@ def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
 def _changes(
     adjustment: Adjustment,
     y: FloatArray,
-    found: FoundBox,
+    region: FoundBox,
     features: Sequence[Feature],
     y_words: Sequence[ColumnWords],
     confidence_level: float,
 ) -> tuple[Change, ...]:
-    """Say what every response did; what the region was found by comes first."""
-    changes = []
+    """Say what every response did; what the region was found by comes first, then the rest of that response."""
+    sought = region.feature
+    changes: list[tuple[bool, bool, Change]] = []  # with what they are sorted by, False before True
     for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):
         name, labels = y_words[column].name, y_words[column].labels
-        first = column == found.feature.column and label == found.feature.label
+        is_sought = column == sought.column and label == sought.label
         if kind == "share":
             assert labels is not None
             indicator = (y[:, column] == label).astype(np.float64)
             effects = RegionEffects(adjustment, indicator, confidence_level)
-            measured = [effects.mean(name, found, labels[label], selected=first)]
+            measured = [effects.mean(name, region, labels[label], selected=is_sought)]
         elif kind == "mean":
             effects = RegionEffects(adjustment, y[:, column], confidence_level)
-            selected_by = found.feature.kind if first else None
+            selected_by = sought.kind if is_sought else None
             measured = [
-                effects.mean(name, found, selected=selected_by == "mean"),
-                effects.spread(name, found, selected=selected_by == "spread"),
+                effects.mean(name, region, selected=selected_by == "mean"),
+                effects.spread(name, region, selected=selected_by == "spread"),
             ]
         else:
             continue
-        changes += [(not (first and change.quantity == found.feature.kind), not first, change) for change in measured]
+        for change in measured:
+            changes.append((not (is_sought and change.quantity == sought.kind), not is_sought, change))
     return tuple(change for _, _, change in sorted(changes, key=lambda entry: entry[:2]))
 
 
@@ -450,30 +462,30 @@ class InputChange(ByValue):
     def sparklines(self) -> tuple[str, str]:
         """Histograms before and now, in small characters of one scale."""
         top = max(*self.shares_p, *self.shares_q, np.finfo(float).tiny)
-        before, now = (
-            "".join(_BARS[round((len(_BARS) - 1) * share / top)] for share in shares)
-            for shares in (self.shares_p, self.shares_q)
-        )
-        return before, now
+
+        def bars(shares: Sequence[float]) -> str:
+            return "".join(_BARS[round((len(_BARS) - 1) * share / top)] for share in shares)
+
+        return bars(self.shares_p), bars(self.shares_q)
 
 
 def input_changes(
     adjustment: Adjustment,
     names: Sequence[str],
     labels: Sequence[Mapping[float, str] | None],
-    found: Sequence[FoundBox],
+    regions: Sequence[FoundBox],
 ) -> tuple[InputChange, ...]:
-    """Describe every input, given the regions that were found."""
-    involved = involvements(adjustment, found)
-    described = [_described(adjustment, column, known) for column, known in enumerate(labels)]
-    adjusted = holm([pvalue for pvalue, *_ in described])
+    """Describe every input; `labels` are the names of the codes of a column, None for numbers."""
+    involved = involvements(adjustment, regions)
+    shifts = [_shift_of_input(adjustment, column, of_codes) for column, of_codes in enumerate(labels)]
+    adjusted = holm([shift.pvalue for shift in shifts])
     return tuple(
-        InputChange(name, float(share), pvalue, *others)
-        for name, share, pvalue, (_, *others) in zip(names, involved, adjusted, described, strict=True)
+        InputChange(name, float(share), pvalue, shift.summaries, shift.bins, shift.shares_p, shift.shares_q)
+        for name, share, pvalue, shift in zip(names, involved, adjusted, shifts, strict=True)
     )
 
 
-def involvements(adjustment: Adjustment, found: Sequence[FoundBox]) -> FloatArray:
+def involvements(adjustment: Adjustment, regions: Sequence[FoundBox]) -> FloatArray:
     """Share of the squared change that is lost if no region is bounded by a column, for each column.
 
     With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without
@@ -482,16 +494,18 @@ def involvements(adjustment: Adjustment, found: Sequence[FoundBox]) -> FloatArra
     total, lost = 0.0, np.zeros(adjustment.x.shape[1])
     u, w = adjustment.surprise, adjustment.weights
     v = w * u**2
-    for one in found:
-        s = w * u * one.beyond
-        whole = _explained(adjustment.x, one.box, s, v)
+    for region in regions:
+        s = w * u * region.beyond
+        whole = _explained(adjustment.x, region.box, s, v)
         total += whole
-        for column in one.box.bounds:
-            lost[column] += max(whole - _explained(adjustment.x, one.box.bounded(column, None), s, v), 0.0)
+        for column in region.box.bounds:
+            without_bounds = region.box.bounded(column, None)
+            lost[column] += max(whole - _explained(adjustment.x, without_bounds, s, v), 0.0)
     return lost / total if total > 0 else lost
 
 
 def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
+    """Return what a change in a box explains, beyond the 1 that noise does."""
     inside = box.holds(x)
     return max(float(s[inside].sum() ** 2 / v[inside].sum()) - 1.0, 0.0)
 
@@ -502,8 +516,18 @@ def deviation(values: FloatArray) -> float:
     return float(np.std(values / top)) * top
 
 
-def _described(adjustment: Adjustment, column: int, labels: Mapping[float, str] | None) -> tuple[Any, ...]:
-    """Return the p-value of an input by itself, and its summaries, bins and shares, as in `InputChange`."""
+class _InputShift(NamedTuple):
+    """How the distribution of an input shifted, as in `InputChange`, with its p-value by itself."""
+
+    pvalue: float
+    summaries: tuple[tuple[str, float, float], ...]
+    bins: tuple[str, ...] | tuple[float, ...]
+    shares_p: tuple[float, ...]
+    shares_q: tuple[float, ...]
+
+
+def _shift_of_input(adjustment: Adjustment, column: int, labels: Mapping[float, str] | None) -> _InputShift:
+    """Compare the values of an input in both samples; `labels` are the names of its codes, None for a number."""
     parts, sizes, units = [], [], adjustment.propensity.units
     for group in (0, 1):
         rows = np.flatnonzero(adjustment.labels == group)
@@ -511,12 +535,13 @@ def _described(adjustment: Adjustment, column: int, labels: Mapping[float, str] 
         parts.append((adjustment.x[rows, column], weights))
         # Rows of a cluster may all say the same.
         sizes.append(1 / float((weights**2).sum()) if units is None else float(len(np.unique(units[rows]))))
-    return _described_numbers(parts, sizes) if labels is None else _described_labels(parts, sizes, labels)
+    return _shift_of_numbers(parts, sizes) if labels is None else _shift_of_labels(parts, sizes, labels)
 
 
-def _described_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float]) -> tuple[Any, ...]:
+def _shift_of_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float]) -> _InputShift:
+    """Compare numbers: values and weights of both samples, and how many rows each is worth."""
     pooled = np.sort(np.concatenate([values for values, _ in parts]))
-    below = []
+    below = []  # for each sample the share of its rows up to each pooled value
     for values, weights in parts:
         order = np.argsort(values, kind="stable")
         sums = np.concatenate([[0.0], np.cumsum(weights[order])])
@@ -525,23 +550,28 @@ def _described_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Se
     pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), effective)
     summaries = tuple(zip(("mean", "spread"), *(_moments(*part) for part in parts), strict=True))
     edges = _edges(pooled)
-    counts = [
+    shares = [
         np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=weights)[0] for values, weights in parts
     ]
-    return pvalue, summaries, tuple(edges.tolist()), *(tuple(own.tolist()) for own in counts)
+    shares_p, shares_q = (tuple(of_sample.tolist()) for of_sample in shares)
+    return _InputShift(pvalue, summaries, tuple(edges.tolist()), shares_p, shares_q)
 
 
-def _described_labels(
+def _shift_of_labels(
     parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float], labels: Mapping[float, str]
-) -> tuple[Any, ...]:
+) -> _InputShift:
+    """Compare labels: codes and weights of both samples, and how many rows each is worth."""
     codes = np.unique(np.concatenate([values for values, _ in parts]))
     names = [labels[code] for code in codes.tolist()]
     shares = np.array([np.bincount(np.searchsorted(codes, values), weights, len(codes)) for values, weights in parts])
     pvalue = _chi_squared(shares * np.array(sizes)[:, None])
     most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
-    summaries = tuple((f"share of {names[k]}", float(shares[0, k]), float(shares[1, k])) for k in most[:3])
+    summaries = tuple(
+        (f"share of {names[k]}", float(shares[0, k]), float(shares[1, k])) for k in most[:_MOST_SUMMARIES]
+    )
     shown = np.sort(np.argsort(-shares.sum(axis=0), kind="stable")[:_MOST_LABELS])
-    return pvalue, summaries, tuple(names[k] for k in shown), *(tuple(own[shown].tolist()) for own in shares)
+    shares_p, shares_q = (tuple(of_sample[shown].tolist()) for of_sample in shares)
+    return _InputShift(pvalue, summaries, tuple(names[k] for k in shown), shares_p, shares_q)
 
 
 def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:

@@ -47,10 +47,18 @@ IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
 Statistic = Callable[[IntArray], FloatArray]
 
 _NARROW = 0.25
+"""Bandwidth on ranks of x, in units of the median one, that sees dependence which oscillates along x: a narrower kernel
+sees faster oscillations, by fewer rows each."""
 _NEGLIGIBLE = 1e-8
+"""Part of a column's deviation below which residuals are rounding errors of a column that z explains."""
 _BATCH = 100
+"""Orders or signs that a statistic is given at once, and that a worker or the progress bar counts by."""
 _NUMBERS = 2**24
+"""Random numbers that are held at once: 128 MB. Those of signs take eight times the memory of signs."""
+_PARTS_OF_A_SERIES = 10
+"""A circular shift moves a series by a tenth of its length or more: rows that are closer may depend on one another."""
 _FEWEST_ROWS_IN_TIME = 20
+"""Rows of a series that is shifted: of fewer, a tenth is a single row."""
 
 ORDER_ANCHORS = 100
 """Anchor rows of many: each meets all rows again in every order of x2."""
@@ -126,10 +134,10 @@ class PermutedMeasure:
                 f"`form` must be left out with the measure {self.name!r}: it belongs to Prop. 4, got {self.form!r}."
             )
         # Prop. 4 has no estimators to choose from.
-        known = frozenset() if self.by_prop_4 else measure.options - _FIXED
+        allowed = frozenset() if self.by_prop_4 else measure.options - _FIXED
         for name in self.options:
-            if name not in known:
-                listed = ", ".join(sorted(known)) or "none"
+            if name not in allowed:
+                listed = ", ".join(sorted(allowed)) or "none"
                 raise ParameterError(
                     f"{named(name)} must be an option of {self.name!r} in this test. Its options are: {listed}; "
                     "bandwidths are given as bandwidth_x, bandwidth_y and bandwidth_given."
@@ -229,20 +237,21 @@ def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, res
     remedy = remedy_for_resamples(all_pairs=True)
     with progress_bar(resampling.count, resampling.progress, title, remedy=remedy) as advance:
         batches = drawn(draw, resampling.count, _BATCH)
-        found = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
-    return np.asarray(found.reshape(resampling.count, -1).T)
+        values = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
+    return np.asarray(values.reshape(resampling.count, -1).T)
 
 
 def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: Resampling) -> TestResult:
     """Compare one measure with its values on permuted x."""
+    # 1. The variables: z, y without its regression on z, and the views of x.
     measure = single.checked()
-    (x, kernel_x), (y, kernel_y), (given, kernel_given) = roles.values()
-    inputs = Inputs.of(x, y, given)
-    y_parts, x_parts, given_parts = [("y", y)], [("x", x)], [("given", given)]
+    (x, kernel_x), (y, kernel_y), (z, kernel_z) = roles.values()
+    inputs = Inputs.of(x, y, z)
+    y_parts, x_parts, z_parts = [("y", y)], [("x", x)], [("given", z)]
     first: KernelVariable | None = None
     regression: Smoother | None = None
-    if given is not None:
-        first = inputs.kernel_variable(given_parts, "_given", kernel_given, single.bandwidth_given)
+    if z is not None:
+        first = inputs.kernel_variable(z_parts, "_given", kernel_z, single.bandwidth_given)
         if single.adjust:
             regression = _smoother(first.variable)
             y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
@@ -259,10 +268,12 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
     second = next(iter(views.values())).variable
     check_same_rows(response.variable, y_parts, second.variable, x_parts)
     if first is not None:
-        check_same_rows(response.variable, y_parts, first.variable, given_parts)
+        check_same_rows(response.variable, y_parts, first.variable, z_parts)
     n, generator = response.variable.sizes[0], resampling.rng
     if first is not None and null == "local":
         check_integer("neighbours", single.neighbours, 1, n - 1, because=f" (there are {n} rows)")
+
+    # 2. The statistic of an order of x, and its values: of the rows as they are, and of permuted ones.
     statistic: Shared[Statistic]
     anchors = None
     if single.by_prop_4:
@@ -274,9 +285,13 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         statistic = Shared(partial(copy_statistic, measure, response, first, second, reference, single.options))
     observed = statistic.ready(np.arange(n)[None]).reshape(-1)
     check_numbers(observed, "for the samples as given")
-    values = _values(
-        statistic, lambda count: _permutations(null, first, n, single.neighbours, count, generator), n, resampling
-    )
+
+    def draw(count: int) -> IntArray:
+        return _permutations(null, first, n, single.neighbours, count, generator)
+
+    values = _values(statistic, draw, n, resampling)  # (views, P)
+
+    # 3. One p-value, and what it was made of.
     widths = {"bandwidth_y": response.widths, "bandwidth_x": second.widths}
     if first is not None:
         widths["bandwidth_given"] = first.widths
@@ -318,7 +333,7 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     n = len(x)
     jumping = jumping_targets((x, labels[0]), (y, labels[1]))
     smoother = Smoother(z, labels[2], single=True).following_jumps(jumping)
-    first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
+    first, second = adjusted_response(x, labels[0], smoother), adjusted_response(y, labels[1], smoother)
     contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_signed, contrasts, anchors))
@@ -353,9 +368,9 @@ def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArra
         def of_rows(rows: RowIndex) -> list[FloatArray]:
             return [np.ascontiguousarray(signs[:, rows].T, np.float64)]
 
-        found = contrasts(of_rows(slice(None))) if anchored is None else anchored(of_rows)
+        views_by_signs = contrasts(of_rows(slice(None))) if anchored is None else anchored(of_rows)  # (views, P)
         report_done(len(signs))
-        return found.T
+        return views_by_signs.T
 
     return views
 
@@ -375,11 +390,13 @@ def _ranked_views(
         n, columns = ranks.shape
         if columns > 1:
             return DependenceView(variable)
-        steps = np.arange(2 * n - 1) / (2 * n)
+        # Ranks are multiples of half a step: with one column the kernel has 2 n - 1 values, those of its distances.
+        distances = np.arange(2 * n - 1) / (2 * n)
         same = width if variable.widths is None else variable.widths
-        by_distance = inputs.kernel_variable([(name, steps[:, None])], "_x", kernel, same).kernel
-        places = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)
-        return DependenceView(variable, places, np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0]))
+        by_distance = inputs.kernel_variable([(name, distances[:, None])], "_x", kernel, same).kernel
+        table = np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0])
+        half_steps = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)  # (n,)
+        return DependenceView(variable, half_steps, table)
 
     ranks = ranked(inputs.numbers(parts, stem=name).values)
     wide = seen(ranks, "median")
@@ -402,18 +419,20 @@ def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother
     if numbers.sizes != (regression.rows,):
         return values
     targets = np.asarray(numbers.values, dtype=np.float64)
-    left = regression.residuals(targets)[0]
+    residuals = regression.residuals(targets)[0]
     # What z explains to the last digits leaves rounding errors: such a variable is used as it is.
-    return np.where(left.std(axis=0) > _NEGLIGIBLE * targets.std(axis=0), left, targets)
+    return np.where(residuals.std(axis=0) > _NEGLIGIBLE * targets.std(axis=0), residuals, targets)
 
 
 def _smoother(z: Variable) -> Smoother:
+    """Return regressions on z."""
     return Smoother(np.asarray(z.values, dtype=np.float64), z.labels)
 
 
 def _permutations(
     null: str, first: KernelVariable | None, n: int, neighbours: int, count: int, rng: np.random.Generator
 ) -> IntArray:
+    """Draw orders of x (count x n) under a null; `first` is z."""
     if null == "local" and first is not None:
         z = np.asarray(first.variable.values, dtype=np.float64)
         return local_permutations(z, neighbours=neighbours, count=count, rng=rng)
@@ -424,26 +443,26 @@ def _permutations(
             f"`{setting('null', 'surrogate')}` must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: too few are "
             f"left after shifts of a tenth of the series. Use {setting('null', 'local')}."
         )
-    offsets = circular_shifts(n, minimum_offset=n // 10, count=count, rng=rng)
+    offsets = circular_shifts(n, minimum_offset=n // _PARTS_OF_A_SERIES, count=count, rng=rng)
     return np.asarray((np.arange(n) + offsets[:, None]) % n)
 
 
 @dataclass(frozen=True)
 class DependenceView:
-    """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of places.
+    """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of ranks.
 
     Attributes
     ----------
     variable : KernelVariable
         What is looked at, and its kernel.
-    places : array of int, optional
-        Place of each row among the sorted values, in half steps: ties share the mean of theirs.
+    half_steps : array of int, optional
+        Rank of each row in half steps: rows with equal values share the mean of their ranks.
     table : array, optional
         Value of the kernel for rows that are 0, 1, 2 ... half steps apart.
     """
 
     variable: KernelVariable
-    places: IntArray | None = None
+    half_steps: IntArray | None = None
     table: FloatArray | None = None
 
 
@@ -470,30 +489,30 @@ def predictor_statistic(
         return linear_predictor_divergence(a1, b1, a12, b12, form)
 
     tables = [view.table for view in views if view.table is not None]
-    places = [view.places for view in views if view.places is not None]
-    in_tables = len(tables) == len(places) == len(views)
+    half_steps = [view.half_steps for view in views if view.half_steps is not None]
+    in_tables = len(tables) == len(half_steps) == len(views)
     if (2 if in_tables else 2 + len(views)) * 8 * n * n > GRAM_BUDGET:
 
-        def visited(orders: IntArray) -> FloatArray:
-            results = []
+        def pair_by_pair(orders: IntArray) -> FloatArray:
+            values = []
             for order in orders:
-                moved = [product([*factors, view.variable.kernel.take(order)]) for view in views]
-                sums = row_sums([*moved, *(product([m, y]) for m in moved)], groups)
-                rows = np.stack([s[:, 0] for s in sums])
-                results.append(value(rows[: len(views)], rows[len(views) :]))
+                on_x = [product([*factors, view.variable.kernel.take(order)]) for view in views]
+                on_x_and_y = [product([kernel, y]) for kernel in on_x]
+                sums = np.stack([s[:, 0] for s in row_sums([*on_x, *on_x_and_y], groups)])  # (2 views, n)
+                values.append(value(sums[: len(views)], sums[len(views) :]))
                 report_done(1)
-            return np.array(results)
+            return np.array(values)
 
-        return visited
+        return pair_by_pair
     everywhere = slice(0, n)
     K1 = _gram(x1, everywhere, everywhere) if x1 is not None else np.ones((n, n))
     K1L = K1 * _gram(y, everywhere, everywhere)
     if in_tables:
-        second: tuple[Any, ...] = np.stack(tables), np.stack(places)
+        second: tuple[Any, ...] = np.stack(tables), np.stack(half_steps)
     else:
         second = (np.stack([_gram(view.variable.kernel, everywhere, everywhere) for view in views]),)
 
-    def indexed(orders: IntArray) -> FloatArray:
+    def from_memory(orders: IntArray) -> FloatArray:
         from condcs._inference.compiled_loops import permuted_rank_sums, permuted_row_sums
 
         row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
@@ -503,7 +522,7 @@ def predictor_statistic(
             sums = list(threads.map(lambda chunk: row_sums_of(K1, K1L, *second, chunk), chunks))
         return np.concatenate([value(a12, b12) for a12, b12 in sums])
 
-    return indexed
+    return from_memory
 
 
 def _at_anchors(
@@ -518,15 +537,15 @@ def _at_anchors(
     """Return Prop. 4 (P x views) with outer sums over the anchors and inner sums over all rows."""
 
     def sums(rows: slice) -> FloatArray:
-        """Sum K1, K1 L (first row), and these times K2 for every order and view, over the rows (sums x 2 x anchors)."""
+        """Sum K1 and K1 L (first entry), and these times K2 for each order and view, over rows (sums x 2 x anchors)."""
         first = _gram(x1, anchors, rows) if x1 is not None else np.ones((len(anchors), rows.stop - rows.start))
         both = np.stack([first, first * _gram(y, anchors, rows)])
-        found = [both.sum(axis=2)]
+        sums_over_rows = [both.sum(axis=2)]
         for order in orders:
             for kernel in second:
                 moved = _gram(kernel, order[anchors], order[rows])
-                found.append(np.einsum("kai,ai->ka", both, moved))
-        return np.array(found)
+                sums_over_rows.append(np.einsum("kai,ai->ka", both, moved))
+        return np.array(sums_over_rows)
 
     (a1, b1), *moved = total(sums, n, _ROWS)
     masses = np.array(moved).reshape(len(orders), len(second), 2, len(anchors))
@@ -534,6 +553,7 @@ def _at_anchors(
 
 
 def _gram(kernel: LogKernel, rows: slice | IntArray, columns: slice | IntArray) -> FloatArray:
+    """Return the kernel of rows against columns."""
     gram = np.ascontiguousarray(kernel.block(rows, columns), dtype=np.float64)
     exp_in_place(gram)
     return gram
@@ -554,12 +574,12 @@ def copy_statistic(
     measures without kernels see columns of one scale.
     """
     response, second = _scaled(y, "y"), _scaled(x2, "x")
-    given = [] if x1 is None else [_scaled(x1, "given")]
+    conditions = [] if x1 is None else [_scaled(x1, "given")]
     # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
     ones = {"bandwidth": 1.0} if measure.gram else {}
 
     def sample(order: IntArray) -> tuple[FloatArray, ...]:
-        x = np.concatenate([*given, second[order]], axis=1)
+        x = np.concatenate([*conditions, second[order]], axis=1)
         return (x, response) if measure.takes_x else (np.concatenate([x, response], axis=1),)
 
     copy = sample(reference)
@@ -571,6 +591,7 @@ def copy_statistic(
 
 
 def _scaled(variable: KernelVariable, role: str) -> FloatArray:
+    """Return the values of a variable in units of its bandwidths."""
     if variable.widths is None or np.isnan(variable.widths).any():
         raise ParameterError(
             f'`kernel_{role}` must be "gaussian" for another measure than conditional_cs, which works on numbers. '

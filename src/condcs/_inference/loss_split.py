@@ -103,10 +103,8 @@ class LossChange(Printable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        found: dict[str, Any] = {"before": self.before, "now": self.now, "confidence_level": self.confidence_level}
-        for name, part in {"total": self.total, **self.parts}.items():
-            found[name] = plain(part)
-        return found
+        levels = {"before": self.before, "now": self.now, "confidence_level": self.confidence_level}
+        return {**levels, "total": plain(self.total), **{name: plain(part) for name, part in self.parts.items()}}
 
 
 @public
@@ -202,10 +200,10 @@ def split_change(
 
 def _steps(means: FloatArray) -> dict[str, FloatArray]:
     """Differences between the four means of `MeansOnSupport`: rows, or one value each."""
-    before, before_common, now_common, now = means
+    first, first_on_common, second_on_common, second = means
     return {
-        "total": now - before,
-        "inputs_moved": before_common - before,
-        "new_inputs": now - now_common,
-        "relation": now_common - before_common,
+        "total": second - first,
+        "inputs_moved": first_on_common - first,
+        "new_inputs": second - second_on_common,
+        "relation": second_on_common - first_on_common,
     }

@@ -29,10 +29,15 @@ NULLS = ("propensity", "permutation", "local")
 CELL_ROWS = 10
 """Fewest rows of a cell of the local null."""
 
-# Share of its natural variance that the imbalance of x keeps in a redrawn sample. At 0.2 tests are conservative.
-_KEPT_VARIANCE = 0.05
-# Proposed exchanges of a chain, per row.
+_VARIANCE_SHARE = 0.05
+"""Share of its natural variance that the imbalance of x has in a redrawn sample. At 0.2 tests are conservative."""
 _PROPOSALS = 10
+"""Proposed exchanges of a chain for each row. Draws are valid with any number; after few they are still close to the
+hub, and so to the observed labels, which costs power. The time of a draw is proportional to it."""
+_LEAST_INFORMATION = 1e-8
+"""Part of the largest information below which a direction of x has none: it is divided by, and less is rounding."""
+_TIE_BREAKING = 1e-9
+"""Noise, in standard deviations of a column, that tells equal rows apart; other rows must differ by much more."""
 
 
 def label_sampler(
@@ -93,34 +98,39 @@ class LocalDraws:
         return self._chains(self._hub, count)
 
     def _chains(self, start: LabelArray, count: int) -> LabelArray:
+        """Return the labels that so many chains from `start` end with (count x n)."""
         from condcs._inference.compiled_loops import swap_chains
 
         n = len(start)
         excess = self._group_sums(start) - self._sums
         seeds = self._rng.integers(0, 2**63, size=count).astype(np.uint64)
         drawn = np.empty((count, n), start.dtype)
-        given = start, excess, self._features, self._cells, self._first, self._size, self._members, _PROPOSALS * n
+        cells = self._cells, self._first, self._size, self._members
+        of_all_chains = start, excess, self._features, *cells, _PROPOSALS * n
         # Each draw has a seed of its own, so the result does not depend on how draws are spread over threads.
         workers = min(current_settings().n_threads, count)
         parts = zip(np.array_split(seeds, workers), np.array_split(drawn, workers), strict=True)
-        list(on_threads(swap_chains, ((*given, *part) for part in parts), workers))
+        list(on_threads(swap_chains, ((*of_all_chains, *part) for part in parts), workers))
         return drawn
 
     def _group_sums(self, labels: LabelArray) -> FloatArray:
+        """Return the sums of the features over each group (G x features)."""
         return np.asarray((labels == np.arange(self._count)[:, None]).astype(np.float64) @ self._features)
 
     def _held(self, numeric: RealArray, labels: LabelArray) -> FloatArray:
         """Turn columns, less their means in each cell, into uncorrelated ones, scaled by how firmly each is held."""
         cells, sizes = self._cells, self._size
         counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._count)]
-        shares = np.stack(counts, axis=1) / sizes[:, None]
-        spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)
+        shares = np.stack(counts, axis=1) / sizes[:, None]  # (cells, G)
+        # Half the sum over the groups of a label's variance in its cell, without replacement.
+        spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)  # (cells,)
         means = [np.bincount(cells, weights=column) / sizes for column in numeric.T]
         centred = numeric - np.stack(means, axis=1)[cells] if means else numeric
+        # Variance of the sums of the columns under permutations within cells, and its principal directions.
         information, directions = np.linalg.eigh(centred.T @ (centred * spread[cells][:, None]))
         # Directions without information cannot be held.
-        chosen = information > 1e-8 * max(information.max(initial=0.0), 1e-8)
-        scale = np.sqrt((1 - _KEPT_VARIANCE) / (_KEPT_VARIANCE * information[chosen]))
+        chosen = information > _LEAST_INFORMATION * max(information.max(initial=0.0), _LEAST_INFORMATION)
+        scale = np.sqrt((1 - _VARIANCE_SHARE) / (_VARIANCE_SHARE * information[chosen]))
         # With G groups of equal size the sums of one direction have G - 1 degrees of freedom of variance
         # 2 / G (1 - 1 / G).
         return np.asarray(centred @ (directions[:, chosen] * scale) * np.sqrt(self._count - 1))
@@ -138,12 +148,12 @@ def median_cells(x: FloatArray, categorical: BoolArray, smallest: int) -> IntArr
         waiting = [np.flatnonzero(start == value) for value in range(start.max() + 1)]
     else:
         waiting = [np.arange(len(x))]
-    found = 0
+    cell = 0
     while waiting:
         rows = waiting.pop()
         if len(rows) < 2 * smallest or not numeric.shape[1]:
-            cells[rows] = found
-            found += 1
+            cells[rows] = cell
+            cell += 1
             continue
         values = numeric[rows]
         column = values[:, np.argmax(np.ptp(values, axis=0))]
@@ -175,7 +185,7 @@ def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.r
     k = min(check_integer("neighbours", neighbours, 2), len(x1))
     units = in_deviations(x1)
     # A speck of noise breaks ties at random: without it, rows of one category would all see the same few.
-    units = units + 1e-9 * rng.standard_normal(units.shape)
+    units = units + _TIE_BREAKING * rng.standard_normal(units.shape)
     table = cKDTree(units).query(units, k)[1].reshape(len(x1), k)
     drawn = np.empty((count, len(x1)), np.int64)
     assign_neighbours(table.astype(np.int64), rng.integers(0, 2**63, size=count).astype(np.uint64), drawn)
@@ -215,7 +225,7 @@ def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng
             f"`minimum_offset` must be at most {last} for windows of {window} in a series of {n}, got "
             f"{minimum_offset}. Use a longer series, shorter windows or a smaller offset."
         )
-    # There are last + 1 - d pairs of starts at distance d: distances are drawn in that proportion, then the place.
+    # There are last + 1 - d pairs of starts at distance d: distances are drawn in that proportion, then the starts.
     distances = np.arange(minimum_offset, last + 1)
     pairs = np.where(distances == 0, 1, 2) * (last + 1 - distances)
     distance = rng.choice(distances, size=count, p=pairs / pairs.sum())

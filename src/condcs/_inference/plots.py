@@ -60,31 +60,31 @@ def plot_witness(witness: Witness, *, max_panels: int = 3, axes: Any = None) -> 
         )
     if axes is None:
         chosen = most_telling(witness.at[shown], witness.values[shown], max_panels) if columns > 2 else [0]
-        figure, made = _figure(len(chosen), wide=columns != 2)
+        figure, panels = _figure(len(chosen), wide=columns != 2)
     else:
-        chosen, figure, made = [0], axes.figure, [axes]
+        chosen, figure, panels = [0], axes.figure, [axes]
     if columns == 1:
-        _curve(made[0], witness, shown)
+        _curve(panels[0], witness, shown)
     elif columns == 2:
-        _map(figure, made[0], witness, shown)
+        _map(figure, panels[0], witness, shown)
     else:
-        for panel, column in zip(made, chosen, strict=True):
+        for panel, column in zip(panels, chosen, strict=True):
             _partial(panel, witness, shown, column)
-        made[0].set_ylabel(_LABEL)
-        made[-1].legend(frameon=False, fontsize=8, loc="upper right")
+        panels[0].set_ylabel(_LABEL)
+        panels[-1].legend(frameon=False, fontsize=8, loc="upper right")
     return figure
 
 
-def _figure(panels: int, *, wide: bool) -> tuple[Any, list[Any]]:
+def _figure(count: int, *, wide: bool) -> tuple[Any, list[Any]]:
     # A Figure of its own, not pyplot's: nothing global is touched, and it works without a display.
     from matplotlib.figure import Figure
 
-    size = (min(3.6 * panels + 0.6, 14), 3.4) if panels > 1 else (7.2, 3.8) if wide else (6.0, 4.6)
+    size = (min(3.6 * count + 0.6, 14), 3.4) if count > 1 else (7.2, 3.8) if wide else (6.0, 4.6)
     figure = Figure(figsize=size, layout="constrained", dpi=110)
-    made = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
-    for axes in made:
+    panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
-    return figure, list(made)
+    return figure, list(panels)
 
 
 def _curve(axes: Any, witness: Witness, shown: BoolArray) -> None:
@@ -162,12 +162,13 @@ def bin_means(x: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     """Means of x and of the values over bins of equally many points."""
     bins = _bins(x)
     sizes = np.bincount(bins)
-    kept = sizes > 0
-    sums = (np.bincount(bins, weights=a)[kept] / sizes[kept] for a in (x, values))
-    centres, means = sums
+    is_filled = sizes > 0
+    centres = np.bincount(bins, weights=x)[is_filled] / sizes[is_filled]
+    means = np.bincount(bins, weights=values)[is_filled] / sizes[is_filled]
     return centres, means
 
 
 def _bins(column: FloatArray, count: int = 12) -> IntArray:
+    """Return the bin of each value; bins hold about equally many, but equal values lie in one."""
     edges = np.unique(np.quantile(column, np.linspace(0, 1, count + 1)[1:-1]))
     return np.searchsorted(edges, column, side="right")

@@ -51,6 +51,7 @@ def _products(series: FloatArray) -> list[FloatArray]:
 
 
 def _tail(statistic: float, lags: int) -> float:
+    """P-value of a chi-squared statistic; 1 for a series too short for any lag."""
     from scipy.stats import chi2
 
     return float(chi2.sf(statistic, lags)) if lags else 1.0

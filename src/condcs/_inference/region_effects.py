@@ -27,6 +27,10 @@ from condcs._regression.standardised import largest_size
 _FEWEST_OF_EACH = 3
 """Rows of either sample in a half from which on it has an estimate of its own."""
 
+_LEAST_EFFECTIVE_ROWS = 1.5
+"""Rows of equal weight that weighted ones are worth, below which the factor n / (n - 1) grows no more: at 1 it would be
+infinite."""
+
 Quantity = Literal["mean", "spread", "share"]
 
 
@@ -86,22 +90,22 @@ class RegionEffects:
         self.balance = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
         self.labels, self.units = adjustment.labels, adjustment.propensity.units
 
-    def mean(self, column: str, found: FoundBox, label: str | None = None, *, selected: bool) -> Change:
-        """Return the mean, or the share of a label; `selected` says whether the box was found by it."""
+    def mean(self, column: str, region: FoundBox, label: str | None = None, *, selected: bool) -> Change:
+        """Return the mean, or the share of a label; `selected` says whether the box was region by it."""
         kind: Quantity = "mean" if label is None else "share"
-        level = float(np.average(self.fitted[found.rows], weights=_positive(self.common[found.rows])))
-        before, now, change = self._estimates(found, self._average, level, selected=selected)
+        level = float(np.average(self.fitted[region.rows], weights=_positive(self.common[region.rows])))
+        first, second, change = self._estimates(region, self._average, level, selected=selected)
         if label is not None:
-            return Change(kind, column, label, within(before, 0, 1), within(now, 0, 1), within(change, -1, 1))
-        return Change(kind, column, None, *(in_units(e, self.unit) for e in (before, now, change)))
+            return Change(kind, column, label, within(first, 0, 1), within(second, 0, 1), within(change, -1, 1))
+        return Change(kind, column, None, *(in_units(e, self.unit) for e in (first, second, change)))
 
-    def spread(self, column: str, found: FoundBox, *, selected: bool) -> Change:
+    def spread(self, column: str, region: FoundBox, *, selected: bool) -> Change:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
-        before, now, change = (
-            Estimate(math.exp(e.value), math.exp(e.low), math.exp(e.high), e.confidence_level)
-            for e in self._estimates(found, self._log_deviation, 0.0, selected=selected)
+        logarithms = self._estimates(region, self._log_deviation, 0.0, selected=selected)
+        first, second, factor = (
+            Estimate(math.exp(e.value), math.exp(e.low), math.exp(e.high), e.confidence_level) for e in logarithms
         )
-        return Change("spread", column, None, in_units(before, self.unit), in_units(now, self.unit), change)
+        return Change("spread", column, None, in_units(first, self.unit), in_units(second, self.unit), factor)
 
     def _average(self, rows: BoolArray, group: int) -> tuple[float, float]:
         """Return the mean of what the regression leaves in one sample, and its standard error."""
@@ -119,6 +123,7 @@ class RegionEffects:
         return 0.5 * float(np.log(variance * _small_sample(weights))), float(error)
 
     def _group(self, rows: BoolArray, group: int) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Return which of some rows are of a sample (n), and the residuals and weights of these."""
         group_rows = rows & (self.labels == group)
         return group_rows, self.residuals[group_rows], _positive(self.balance[group_rows])
 
@@ -129,24 +134,24 @@ class RegionEffects:
         return float((terms**2).sum())
 
     def _estimates(
-        self, found: FoundBox, measured: Measured, level: float, *, selected: bool
+        self, region: FoundBox, measured: Measured, level: float, *, selected: bool
     ) -> tuple[Estimate, Estimate, Estimate]:
-        """Return what was before, what is now, and the difference.
+        """Return the level in the first sample, that in the second, and their difference.
 
         Bounds placed by the same rows make the difference too large, bounds placed by half of the rows too small: the
         estimate is the middle of both, the interval reaches from the lower end of the second to the upper end of the
-        first. What the difference loses is taken off both levels, by their part in its variance.
+        first. What the difference loses thereby is taken off both levels, in proportion to their variances.
         """
-        (first, first_error), (second, second_error) = (measured(found.rows, group) for group in (0, 1))
+        (first, first_error), (second, second_error) = (measured(region.rows, group) for group in (0, 1))
         error = math.hypot(first_error, second_error)
         by_placing_rows = second - first, error
-        by_other_rows = self._by_halves(found, measured) or by_placing_rows
+        by_other_rows = self._by_halves(region, measured) or by_placing_rows
         if selected:
             # Listed because a test of this difference was significant.
             correct = partial(
                 after_selection,
-                correlation=found.shared,
-                threshold=found.threshold,
+                correlation=region.shared,
+                threshold=region.threshold,
                 confidence_level=self.confidence_level,
             )
             change = _between(correct(*by_other_rows), correct(*by_placing_rows))
@@ -164,14 +169,14 @@ class RegionEffects:
         """Return an estimate with as many standard errors either way as its level asks for."""
         return around(value, float(ndtri((1 + self.confidence_level) / 2)) * error, self.confidence_level)
 
-    def _by_halves(self, found: FoundBox, measured: Measured) -> tuple[float, float] | None:
+    def _by_halves(self, region: FoundBox, measured: Measured) -> tuple[float, float] | None:
         """Return the difference, and its error, in the box as placed by rows that it is not measured on.
 
         None where neither half has enough rows for an estimate.
         """
         differences, variances, weights = [], [], []
-        for half in (found.tested_on, ~found.tested_on):
-            rows = half & found.by_other_half
+        for half in (region.tested_on, ~region.tested_on):
+            rows = half & region.by_other_half
             if min(np.bincount(self.labels[rows], minlength=2)) < _FEWEST_OF_EACH:
                 continue
             (first, first_error), (second, second_error) = (measured(rows, group) for group in (0, 1))
@@ -207,5 +212,6 @@ def _positive(weights: FloatArray) -> FloatArray:
 
 
 def _small_sample(weights: FloatArray) -> float:
-    rows = weights.sum() ** 2 / (weights**2).sum()
-    return float(rows / (rows - 1)) if rows > 1.5 else 3.0
+    """Return n / (n - 1), by which squares about a mean of the same n rows are too small."""
+    rows = max(weights.sum() ** 2 / (weights**2).sum(), _LEAST_EFFECTIVE_ROWS)
+    return float(rows / (rows - 1))

@@ -37,7 +37,7 @@ _MOST_PROPOSED = 12
 _MOST_STEPS = 4
 """Boxes of `mean_steps`: each costs a search on either half and on all rows."""
 _SAME = 0.5
-"""Part of the rows that two boxes share from which on they are one place."""
+"""Part of the rows that two boxes share from which on they are one region."""
 _STILL_THERE = 2.5
 """Standard errors of a contrast that a region must keep beside the regions listed before it."""
 _DRAWN_FLOATS = 2**24
@@ -60,7 +60,7 @@ def box_search(adjustment: Adjustment, rows: BoolArray | slice) -> BoxSearch:
 
 @dataclass(frozen=True)
 class FoundBox:
-    """A box with a change."""
+    """A box with a change that is significant."""
 
     box: Box  # where, by all rows
     feature: Feature  # the function of y that changed there
@@ -75,10 +75,12 @@ class FoundBox:
 
 @dataclass(frozen=True)
 class _Tested:
+    """A box that was grown on one half of the rows and tested on the other."""
+
     box: Box
     feature: Feature
-    pvalue: float
-    statistic: float
+    pvalue: float  # for all boxes together
+    statistic: float  # the contrast, without its sign, in standard errors
     threshold: float  # from which on the statistic is significant
     held: BoolArray  # n: rows that it was tested on
 
@@ -117,10 +119,10 @@ def _halves(adjustment: Adjustment, rng: np.random.Generator) -> IntArray:
 
 
 def _grown(adjustment: Adjustment, feature: Feature, rows: BoolArray, count: int) -> list[Box]:
-    """Grow boxes one after the other, each on what the ones before it leave."""
+    """Grow boxes one after the other on some rows, each after the changes in the earlier ones have been subtracted."""
     search = box_search(adjustment, rows)
     u, w = adjustment.surprise[rows], adjustment.weights[rows]
-    s, v = w * u * feature.values[rows], w * u**2
+    s, v = w * u * feature.values[rows], w * u**2  # contrasts and their weights, each (rows,)
     boxes = []
     for _ in range(count):
         box, score = search.best(s, v)
@@ -128,7 +130,8 @@ def _grown(adjustment: Adjustment, feature: Feature, rows: BoolArray, count: int
             break
         boxes.append(box)
         inside = box.holds(search.x)
-        s = s - np.where(inside, s[inside].sum() / v[inside].sum() * v, 0.0)
+        change = s[inside].sum() / v[inside].sum()
+        s = s - np.where(inside, change * v, 0.0)
     return boxes
 
 
@@ -143,11 +146,13 @@ def _tested(
     """Compare the contrast of each box on rows that were held back with the largest of all under redrawn labels."""
     if not proposed:
         return []
-    inside = [held & box.holds(adjustment.x) for box, _ in proposed]
-    functions = [
-        np.where(rows, adjustment.weights * f.values, 0.0) for rows, (_, f) in zip(inside, proposed, strict=True)
-    ]
+    # For each box the weighted function of y, 0 outside: its sum with the surprises is the contrast of the box.
+    functions = []
+    for box, feature in proposed:
+        inside = held & box.holds(adjustment.x)
+        functions.append(np.where(inside, adjustment.weights * feature.values, 0.0))
     values = np.abs(_under_redrawn(adjustment, np.column_stack(functions), n_resamples, rng))
+    # (boxes, 1 + n_resamples): the labels as they are first.
     largest = values[:, 1:].max(axis=0)
     chances = [(1 + np.sum(largest >= value - _TIE)) / (1 + n_resamples) for value in values[:, 0]]
     # So many of the largest values may reach a statistic whose p-value, twice its chance, is at most alpha.
@@ -191,7 +196,7 @@ def _under_redrawn(
 def _listed(
     adjustment: Adjustment, significant: list[_Tested], features: Sequence[Feature], max_regions: int
 ) -> list[FoundBox]:
-    """Place bounds by all rows, and leave out what the regions before it explain."""
+    """Place the bounds of significant boxes by all rows; skip those whose change others before them explain."""
     search = box_search(adjustment, slice(None))
     u, w = adjustment.surprise, adjustment.weights
     v = w * u**2
@@ -199,14 +204,14 @@ def _listed(
     for tested in significant:
         if len(listed) == max_regions:
             break
-        beyond = _unexplained(adjustment, tested.feature, features, [found.rows for found in listed])
+        beyond = _unexplained(adjustment, tested.feature, features, [region.rows for region in listed])
         s = w * u * beyond
         inside = tested.held & tested.box.holds(adjustment.x)
         noise = float(np.sqrt(((w * u * tested.feature.values)[inside] ** 2).sum()))
         if listed and abs(s[inside].sum()) < _STILL_THERE * noise:
             continue
         box, rows = _placed(search, tested.box, s, v)
-        if any(_shared(rows, found.rows) >= _SAME for found in listed):
+        if any(_shared(rows, region.rows) >= _SAME for region in listed):
             continue
         # The statistic is a sum over the rows of both; its part in an estimate from all rows is their share.
         of_both = float(v[inside & rows].sum() / np.sqrt(v[inside].sum() * v[rows].sum()))
@@ -241,7 +246,7 @@ def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[
     tried = sorted((search.best(s, v), search.refined(box, s, v)), key=lambda pair: -pair[1])
     for better, _ in tried:
         rows = better.holds(search.x)
-        # Within the box that was tested, or around it: another place has not been tested.
+        # Within the box that was tested, or around it: rows elsewhere have not been tested.
         if (rows & tested_rows).sum() >= _SAME * min(rows.sum(), tested_rows.sum()):
             return better, rows
     return box, tested_rows
@@ -260,6 +265,7 @@ def _unexplained(
 
 
 def _without(adjustment: Adjustment, values: RealArray, regions: list[BoolArray]) -> RealArray:
+    """Subtract from a function of y (n) the change in each region, in turn."""
     u, w = adjustment.surprise, adjustment.weights
     remainder = values.copy()
     for rows in regions:
@@ -304,7 +310,7 @@ def mean_steps(adjustment: Adjustment, values: FloatArray, rng: np.random.Genera
 def _steps(
     adjustment: Adjustment, clipped: RealArray, residuals: RealArray, rows: BoolArray
 ) -> list[tuple[Box, float]]:
-    """Grow boxes on what is left of a response in some rows, one after the other, with the change in each."""
+    """Grow boxes on the residuals of a response in some rows, one after the other; return each with its change."""
     search = box_search(adjustment, rows)
     u, w = adjustment.surprise[rows], adjustment.weights[rows]
     v = w * u**2

@@ -35,8 +35,8 @@ from condcs._regression.ridge import PENALTIES, left_out, ridge_shrinkages
 from condcs._regression.smoother import GAIN, RegressionOnX
 from condcs._regression.standardised import StandardisedInputs
 
-_KEPT_BYTES = 2**28
-"""Size of the regressions that are kept: of 1,000 rows those of some 70 conditioning sets."""
+_CACHE_BYTES = 2**28
+"""Size of the regressions that are held for later tests: of 1,000 rows those of some 70 conditioning sets."""
 
 _SIZES = DesignSizes(knots=8, landmarks=60, with_length=False)
 """Fewer functions in less time: a large part of it goes into their eigenvectors. With 150 landmarks, level and power
@@ -45,8 +45,11 @@ are the same."""
 _SMALLEST = 1e-300
 """Smallest p-value: those of clear dependence underflow, and their reciprocals are averaged."""
 
+_LEAST_SKEWNESS = 1e-3
+"""Skewness below which a gamma distribution is taken as normal: its shape, 4 / skewness^2, would be above 4 million."""
+
 _CUBED = 64
-"""Rows that the trace of the cube of a kernel is estimated by, if there are more."""
+"""Rows that the trace of the cube of a kernel is estimated by, if there are more: all n would cost O(n^3)."""
 
 
 class ClosedForm(NamedTuple):
@@ -74,7 +77,7 @@ class QuickSmoother(RegressionOnX):
         n = self.rows
         designs = DesignMaker(self.inputs, _SIZES, slice(None), np.dtype(np.float64)).designs()
         shrinkages = [ridge_shrinkages(design.spectrum, PENALTIES, n).T for design in designs]  # (fits, p) each
-        leverages = [1 / n + kept @ (design.basis**2).T for kept, design in zip(shrinkages, designs, strict=True)]
+        leverages = [1 / n + shrunk @ (design.basis**2).T for shrunk, design in zip(shrinkages, designs, strict=True)]
         self.basis = np.hstack([design.basis for design in designs])  # (n, all p)
         self.shrinkages = np.vstack([np.zeros((1, self.basis.shape[1])), block_diag(*shrinkages)])  # (all fits, all p)
         self.leverages = np.vstack([np.full((1, n), 1 / n), *leverages])  # (all fits, n)
@@ -100,7 +103,7 @@ class RepeatedIndependence:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._bytes = 0
 
     def __call__(self, x: FloatArray, y: FloatArray, z: FloatArray | None = None) -> ClosedForm:
@@ -118,25 +121,25 @@ class RepeatedIndependence:
         )
         # The same for every z.
         waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
-        left = self._once(lambda: smoother.residuals(waves)[0], "what is left of waves", of_x, of_z)
-        return closed_form(dependence_contrasts(first, second, left, smoother))
+        wave_residuals = self._once(lambda: smoother.residuals(waves)[0], "residuals of waves", of_x, of_z)
+        return closed_form(dependence_contrasts(first, second, wave_residuals, smoother))
 
     def _once(self, make: Callable[[], Any], *key: str) -> Any:
-        """Return what was made of the data with this key."""
-        if key not in self._kept:
-            self._kept[key] = make()
-            self._bytes += _size(self._kept[key])
-            while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        """Return what `make` returns, from the cache if it was called with this key before."""
+        if key not in self._cache:
+            self._cache[key] = make()
+            self._bytes += _size(self._cache[key])
+            while self._bytes > _CACHE_BYTES and len(self._cache) > 1:
+                self._bytes -= _size(self._cache.popitem(last=False)[1])
+        self._cache.move_to_end(key)
+        return self._cache[key]
 
 
-def _size(made: QuickSmoother | Response | RealArray) -> int:
+def _size(regression: QuickSmoother | Response | RealArray) -> int:
     """Bytes of the arrays that grow with the number of rows."""
-    if isinstance(made, np.ndarray):
-        return made.nbytes
-    return sum(value.nbytes for value in vars(made).values() if isinstance(value, np.ndarray))
+    if isinstance(regression, np.ndarray):
+        return regression.nbytes
+    return sum(array.nbytes for array in vars(regression).values() if isinstance(array, np.ndarray))
 
 
 def closed_form(contrasts: Contrasts) -> ClosedForm:
@@ -167,9 +170,9 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
 def _gaussian(points: FloatArray) -> FloatArray:
     """Gaussian kernel of bandwidth 1 between all rows: its logarithm is one inner product."""
     ones, lengths = np.ones((len(points), 1)), -0.5 * (points**2).sum(axis=1, keepdims=True)
-    found: FloatArray = np.hstack([points, lengths, ones]) @ np.hstack([points, ones, lengths]).T
-    exp_in_place(found)
-    return found
+    gram: FloatArray = np.hstack([points, lengths, ones]) @ np.hstack([points, ones, lengths]).T
+    exp_in_place(gram)
+    return gram
 
 
 def _studentised(functions: RealArray, signs: RealArray) -> RealArray:
@@ -215,7 +218,7 @@ def _tail(value: float, variance: float, third: float) -> float:
         return 1.0
     deviation = np.sqrt(variance)
     skewness = third / deviation**3
-    if skewness < 1e-3:
+    if skewness < _LEAST_SKEWNESS:
         return float(ndtr(-value / deviation))
     shape = 4 / skewness**2
     return float(gammaincc(shape, max(0.0, shape + np.sqrt(shape) * value / deviation)))

@@ -67,6 +67,7 @@ def curved_features(z: RealArray, column: int, smoother: Smoother) -> list[Featu
 
 
 def _shares(codes: FloatArray, column: int, smoother: Smoother) -> list[Feature]:
+    """Return the functions of a response of labels: the indicator of each, minus its regression on x."""
     names, sizes = np.unique(codes, return_counts=True)
     # Two labels have one share between them.
     chosen = names[1:] if len(names) == 2 else names[np.argsort(-sizes, kind="stable")][:_MOST_LABELS]
@@ -94,5 +95,6 @@ def standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, Rea
 
 
 def _unit(values: RealArray) -> RealArray:
+    """Return values with mean 0 and variance 1; zeros if they do not vary."""
     deviation = float(values.std())
     return np.asarray((values - values.mean()) / deviation if deviation > 0 else np.zeros_like(values))

@@ -39,12 +39,17 @@ from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.many_rows import drawn_anchors, over_rows, total
 from condcs._parallel.spreading import on_threads
 
-_FIRST_NEIGHBOURS = 64
-# Sums above this hold no digits lost to underflow.
+_LEAST_NEIGHBOURS, _NEIGHBOURS_OF_GROUP = 64, 16
+"""Length of the lists of neighbours: 64 at least, and 16 for each of the k that each group must be met. About one for
+each is needed where groups are alike; a labelling for which a list is too short is done the plain way, and longer lists
+take memory, 16 bytes for each row and neighbour."""
 _SAFE_SUM = 1e-290
+"""Sums above this hold no digits lost to underflow: a term that underflows is below 1e-307, a part of 1e-17."""
 _KEPT_SHARE = 1e-3
-# Products of this many rounds take about as long as the labellings one by one, if all rows are lost.
+"""Share of the total from which on a difference from it keeps 13 of 16 digits."""
 _ROUNDS = 32
+"""Rounds for rows with masses that underflow: so many products take about as long as the labellings one by one, if all
+rows are such rows."""
 _BATCH_FLOATS = 2**25
 """Largest number of entries of the indicator columns held at once (256 MB)."""
 
@@ -62,13 +67,19 @@ AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25)
 change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
 _PER_SAMPLE = {"weights_p", "weights_q"}
+"""Arguments of a measure that belong to its samples, and are no options."""
 
 ANCHORED_MEASURES = ("conditional_cs", "conditional_euclidean")
 """Measures that are sums over rows of a term made of kernel masses: of many rows, anchors are enough."""
 
 _LANDMARKS = 400
+"""Landmark rows of the low rank at most: all rows meet all of them. The expectation over anchors is exact with any
+number of them; fewer leave more to the correction at the anchors, which is noisier."""
 _ROWS = 2_048
+"""Rows that meet all anchors and landmarks at once: with 1,400 of these a block of 23 MB for each kernel."""
 _SMALLEST_EIGENVALUE = 1e-9
+"""Part of the largest eigenvalue of the landmarks' Gram matrix below which directions are left out: dividing by less
+would make errors above 1e-7 of rounding errors of 1e-16."""
 _LEAST_MASS = 1e-9
 """Masses of low rank that are a smaller share of the largest possible one are errors of the approximation."""
 
@@ -120,12 +131,12 @@ class MeasuredPool:
     def widths(self) -> dict[str, FloatArray]:
         """Bandwidths that are used."""
         if isinstance(self.problem, ConditionalProblem):
-            found = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
+            by_option = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
         elif isinstance(self.problem, MarginalProblem):
-            found = {"bandwidth": self.problem.y.widths}
+            by_option = {"bandwidth": self.problem.y.widths}
         else:
-            found = {}
-        return {name: widths for name, widths in found.items() if widths is not None}
+            by_option = {}
+        return {name: widths for name, widths in by_option.items() if widths is not None}
 
     @property
     def magnitude(self) -> float:
@@ -187,12 +198,12 @@ class TestedMeasure:
         fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
         first = "conditional_cs" if takes_x else "cs"
         measure = MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
-        known = measure.options - _PER_SAMPLE
-        unknown = sorted(set(options) - known)
+        allowed = measure.options - _PER_SAMPLE
+        unknown = sorted(set(options) - allowed)
         if unknown:
             raise ParameterError(
                 f"{named(unknown[0])} must be an option of the test or of {measure.name!r}. Those of the measure are "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(sorted(allowed))}."
             )
         if not takes_x or "bandwidth" not in options:
             return cls(measure, options)
@@ -226,12 +237,14 @@ class TestedMeasure:
         varied = [k for k in self.aggregated if k in widths]
         multiples = _multiples([widths[k] for k in varied])
         pools = []
-        for own in multiples:
-            scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
+        for factors in multiples:
+            # Columns of labels have no width (NaN): any number stands for it.
+            scaled = {k: np.nan_to_num(factor * widths[k], nan=1.0) for k, factor in zip(varied, factors, strict=True)}
             pools.append(medians._with(scaled).pool(x_parts, y_parts))
         return MeasuredPools(pools, multiples)
 
     def _with(self, options: Mapping[str, Any]) -> TestedMeasure:
+        """Return the measure with some options changed."""
         return TestedMeasure(self.measure, {**self.options, **options})
 
 
@@ -249,10 +262,11 @@ def _multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
 def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
     """Return the pool with anchors, if it is large and its measure can use them."""
     pilot = drawn_anchors(sum(pool.sizes), rng)
-    fits = pool.measure.name in ANCHORED_MEASURES and not (
-        pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2
-    )
-    return pool if pilot is None or not fits else replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
+    pooled_pairs = pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2
+    can_use_anchors = pool.measure.name in ANCHORED_MEASURES and not pooled_pairs
+    if pilot is None or not can_use_anchors:
+        return pool
+    return replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
 
 
 def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
@@ -349,7 +363,7 @@ class NeighbourTable(Regrouped):
         self.direction = check_direction(pool.options.get("direction", "pq"))
         n = sum(pool.sizes)
         joint, marginal, floor = joint_and_marginal_points(pool.problem)
-        length = min(n, max(_FIRST_NEIGHBOURS, 16 * self.k * len(pool.sizes)) + 1)
+        length = min(n, max(_LEAST_NEIGHBOURS, _NEIGHBOURS_OF_GROUP * self.k * len(pool.sizes)) + 1)
         self.tables = []
         for points in (joint, marginal):
             distances, indices = cKDTree(points).query(points, k=length)
@@ -394,15 +408,15 @@ class _Tiled(Regrouped):
         """
         counts = np.zeros((self.n, len(rows)))
         for column, taken in enumerate(rows):
-            own = None if self.weights is None else self.weights[taken]
-            counts[:, column] = np.bincount(taken, own, minlength=self.n)
+            taken_weights = None if self.weights is None else self.weights[taken]
+            counts[:, column] = np.bincount(taken, taken_weights, minlength=self.n)
         spans = self.pool.problem.groups.slices
-        weights = [np.zeros_like(counts) for _ in spans]
-        for own, span in zip(weights, spans, strict=True):
-            own[span] = counts[span]
+        weights = [np.zeros_like(counts) for _ in spans]  # for each group (n, samples), 0 in the rows of the others
+        for group_weights, span in zip(weights, spans, strict=True):
+            group_weights[span] = counts[span]
 
         def masses(gram: FloatArray) -> list[FloatArray]:
-            return [gram[:, span] @ own[span] for own, span in zip(weights, spans, strict=True)]
+            return [gram[:, span] @ group_weights[span] for group_weights, span in zip(weights, spans, strict=True)]
 
         values = self._values(weights, masses)
         # As below: sums over all rows that underflow are made again in logs.
@@ -411,11 +425,12 @@ class _Tiled(Regrouped):
         return values
 
     def _batch(self, labels: LabelArray) -> FloatArray:
-        turned = np.ascontiguousarray(labels.T)
+        """Return one value per row of `labels`, few enough for all indicator columns to be held at once."""
+        turned = np.ascontiguousarray(labels.T)  # (n, P)
         indicators = [(turned == g).astype(np.float64) for g in range(self.count)]
         if self.weights is not None:
-            for own in indicators:
-                own *= self.weights[:, None]
+            for indicator in indicators:
+                indicator *= self.weights[:, None]
         values = self._values(indicators, lambda gram: group_masses(gram, indicators, self.weights))
         # Sums over all rows that underflow, as for responses very far apart, are made again in logs, as is what is NaN.
         for i in np.flatnonzero(~np.isfinite(values)):
@@ -430,6 +445,8 @@ class _Tiled(Regrouped):
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
     def _accumulate(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
+        """Sum over tiles of rows what `tile_sums` makes of their masses (G x G x P)."""
+
         def work(rows: slice) -> FloatArray:
             grams = self.tile_exponents(rows)
             for tile in grams:
@@ -486,63 +503,76 @@ class ConditionalGram(_Tiled):
     def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""
         a, b = masses
-        own = [w[rows] for w in weights]
+        weights_of_rows = [w[rows] for w in weights]
         lost = np.flatnonzero(np.min([ah.min(axis=1) for ah in a], axis=0) < _SAFE_SUM)
         with np.errstate(divide="ignore", invalid="ignore"):
             # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
-            pooled = own[0] + own[1] if self.estimator == "pooled" else None
+            pooled = weights_of_rows[0] + weights_of_rows[1] if self.estimator == "pooled" else None
             if pooled is not None:
                 pooled = np.where(pooled > 0, pooled / (b[0] + b[1]), 0.0)
             # In place: to get memory for arrays of this size takes as long as to divide them.
             ratio = [np.divide(bh, ah, out=bh) for ah, bh in zip(a, b, strict=True)]
-            shares = [np.divide(w, ag, out=ag) for w, ag in zip(own, a, strict=True)]
+            shares = [np.divide(w, ag, out=ag) for w, ag in zip(weights_of_rows, a, strict=True)]
         if len(lost):
-            for share, w in zip(shares, own, strict=True):
+            for share, w in zip(shares, weights_of_rows, strict=True):
                 share[lost] = np.where(w[lost] > 0, share[lost], 0.0)
-            for r, found in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
-                r[lost] = found
+            for of_group, without_underflow in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
+                of_group[lost] = without_underflow
         return linear_interaction(shares, ratio) if pooled is None else linear_pooled_interaction(pooled, ratio)
 
     def _lost_ratios(self, rows: IntArray, weights: list[FloatArray]) -> list[FloatArray]:
-        """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
+        """Return B[j,h] / A[j,h] for rows j with a mass that underflows under some labelling.
 
-        Masses are taken in units of the nearest row's kernel value, and exponents relative to its own, as in
-        `condcs._kernels.row_sums`: far away they have no digits left for differences. If a labelling puts all rows
-        near it into another group, those are left out and the next nearest gives the unit, until every labelling has a
-        mass: few rounds for most rows, because hardly any labelling misses a whole neighbourhood. Rows with no mass at
-        all (a category that a group does not have) get 0, which is what they add. What is not found in 32 rounds is
-        NaN, and the labelling is done the plain way.
+        Takes r rows of the pool, and the weights of all rows in each group (n x P); returns r x P ratios per group.
+
+        Both masses of a row may be divided by the same number. In each round that is the kernel value on x of the
+        nearest row, so that every labelling with a near row in the group has a mass, and its ratio is done. In the
+        others none of the near rows is in the group: each by itself would have been a mass. So near rows are left out,
+        and in the next round the nearest of the remaining rows gives the unit. Few rounds do for most rows, because
+        hardly any labelling misses a whole neighbourhood.
+
+        A row with no mass at all (of a category that a group does not have) gets 0, which is what it adds. What takes
+        more than 32 rounds is NaN, and the labelling is done the plain way.
         """
-        kernel_x = self.kernels[0]
-        everywhere = slice(0, self.n)
-        x, y = (np.array(k.block(rows, everywhere), dtype=np.float64) for k in self.kernels)
-        ratios = [np.zeros((len(rows), w.shape[1])) for w in weights]
-        waiting = [np.ones(r.shape, bool) for r in ratios]
-        left, passed = np.arange(len(rows)), np.zeros(x.shape, bool)
+        kernel_x, everywhere = self.kernels[0], slice(0, self.n)
+        ratios = [np.zeros((len(rows), w.shape[1])) for w in weights]  # (r, P) for each group
+        is_missing = [np.ones(ratio.shape, bool) for ratio in ratios]  # (r, P) for each group
+        # The remaining k rows, by their numbers in `rows`, with their exponents against the pool (k, n), and the rows
+        # of the pool that have been left out for them (k, n).
+        remaining = np.arange(len(rows))
+        log_x, log_y = (np.array(kernel.block(rows, everywhere), dtype=np.float64) for kernel in self.kernels)
+        is_left_out = np.zeros(log_x.shape, bool)
+
         for _ in range(_ROUNDS):
-            finite = x.max(axis=1) > -np.inf
-            left, x, y, passed = left[finite], x[finite], y[finite], passed[finite]
-            features = tuple(a[rows[left]] for a in kernel_x.left)
-            # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
+            reached = log_x.max(axis=1) > -np.inf
+            remaining, log_x, log_y, is_left_out = (a[reached] for a in (remaining, log_x, log_y, is_left_out))
+
+            # Exponents are taken relative to that of the nearest row, from the rows themselves, as in
+            # `condcs._kernels.row_sums`: far away, exponents have no digits left for differences. Rounding may hide at
+            # first which row is the nearest; relative to one of the near rows it is plain to see.
+            features = tuple(a[rows[remaining]] for a in kernel_x.left)
             for _ in range(2):
-                x = np.where(passed, -np.inf, kernel_x.relative(features, kernel_x.right, x.argmax(axis=1)))
-            gram, joint = np.exp(x), np.exp(x + y)
-            missing = np.zeros(len(left), bool)
-            for w, ratio, wait in zip(weights, ratios, waiting, strict=True):
-                a = gram @ w
-                here = wait[left] & (a >= _SAFE_SUM)
+                relative = kernel_x.relative(features, kernel_x.right, log_x.argmax(axis=1))
+                log_x = np.where(is_left_out, -np.inf, relative)
+            gram, joint = np.exp(log_x), np.exp(log_x + log_y)  # (k, n)
+
+            still_missing = np.zeros(len(remaining), bool)
+            for w, ratio, missing in zip(weights, ratios, is_missing, strict=True):
+                masses = gram @ w  # (k, P)
+                done = missing[remaining] & (masses >= _SAFE_SUM)
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    ratio[left] = np.where(here, joint @ w / a, ratio[left])
-                wait[left] &= ~here
-                missing |= wait[left].any(axis=1)
-            # Where a mass is still missing, none of its rows can be among these: each would have been enough.
-            passed |= gram >= _SAFE_SUM
-            x = np.where(passed, -np.inf, x)
-            left, x, y, passed = left[missing], x[missing], y[missing], passed[missing]
-            if not len(left):
+                    ratio[remaining] = np.where(done, joint @ w / masses, ratio[remaining])
+                missing[remaining] &= ~done
+                still_missing |= missing[remaining].any(axis=1)
+
+            is_left_out |= gram >= _SAFE_SUM
+            log_x = np.where(is_left_out, -np.inf, log_x)
+            remaining, log_x, log_y, is_left_out = (a[still_missing] for a in (remaining, log_x, log_y, is_left_out))
+            if not len(remaining):
                 return ratios
-        for ratio, wait in zip(ratios, waiting, strict=True):
-            ratio[left] = np.where(wait[left], np.nan, ratio[left])
+
+        for ratio, missing in zip(ratios, is_missing, strict=True):
+            ratio[remaining] = np.where(missing[remaining], np.nan, ratio[remaining])
         return ratios
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
@@ -611,15 +641,15 @@ class AnchoredConditional:
         self._inverses = [
             pseudo_inverse(gram, _SMALLEST_EIGENVALUE) for gram in self._grams(self.landmarks, self.landmarks)
         ]
-        self._trust = self._found_trust()
+        self._trust = self._fitted_trust()
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
         labels = np.atleast_2d(labels)
 
         def weights(rows: RowIndex) -> list[FloatArray]:
-            own = self.weights[rows, None]
-            return [np.multiply((labels[:, rows] == g).T, own) for g in range(self.count)]
+            row_weights = self.weights[rows, None]
+            return [np.multiply((labels[:, rows] == g).T, row_weights) for g in range(self.count)]
 
         return self._values(weights)
 
@@ -629,12 +659,13 @@ class AnchoredConditional:
         groups = self.pool.labels
 
         def weights(rows: RowIndex) -> list[FloatArray]:
-            own = counts[:, rows].T * self.weights[rows, None]
-            return [np.where(groups[rows, None] == g, own, 0.0) for g in range(self.count)]
+            times_weights = counts[:, rows].T * self.weights[rows, None]  # (rows, samples)
+            return [np.where(groups[rows, None] == g, times_weights, 0.0) for g in range(self.count)]
 
         return self._values(weights)
 
     def _values(self, weights: Weights) -> FloatArray:
+        """Return one value per column of the groups' weights."""
         # Half of the work is done with each of the two sums over all rows.
         resamples = weights(slice(0, 1))[0].shape[1] / 2
         exact, coefficients = self._masses(weights, resamples)
@@ -642,14 +673,17 @@ class AnchoredConditional:
         def terms(rows: slice) -> FloatArray:
             return self._interaction(self._low_rank(rows, coefficients), weights(rows), self._least)
 
+        # T by low rank at all rows, by exact masses at the anchors, and by low rank at the anchors: each G x G x P.
         everywhere = total(terms, self.n, _ROWS, resamples=resamples)
-        own, low_rank = weights(self.anchors), self._low_rank(self.anchors, coefficients)
-        plain = self._interaction(exact, own, _SAFE_SUM, self.shares)
-        corrected = plain + self._trust * (everywhere - self._interaction(low_rank, own, self._least, self.shares))
+        anchor_weights = weights(self.anchors)
+        plain = self._interaction(exact, anchor_weights, _SAFE_SUM, self.shares)
+        low_rank = self._low_rank(self.anchors, coefficients)
+        at_anchors = self._interaction(low_rank, anchor_weights, self._least, self.shares)
+        corrected = plain + self._trust * (everywhere - at_anchors)
         # A correction larger than what it corrects, or no anchor in a group: one of the two alone.
-        found = np.where(corrected > 0, corrected, np.where(plain > 0, plain, everywhere))
+        interaction = np.where(corrected > 0, corrected, np.where(plain > 0, plain, everywhere))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = found if self.pool.measure.name == "conditional_euclidean" else np.log(found)
+            t = interaction if self.pool.measure.name == "conditional_euclidean" else np.log(interaction)
             pairs = np.asarray(contrast(t, self.estimator))
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
@@ -658,17 +692,20 @@ class AnchoredConditional:
         both, ends = np.concatenate([self.landmarks, self.anchors]), len(self.landmarks)
 
         def sums(rows: slice) -> FloatArray:
-            own = np.array(weights(rows))
-            return np.array([gram @ own for gram in self._grams(both, rows)])
+            row_weights = np.array(weights(rows))  # (G, rows, P)
+            return np.array([gram @ row_weights for gram in self._grams(both, rows)])
 
-        found = total(sums, self.n, _ROWS, resamples=resamples)
-        exact = [list(of_kernel[:, ends:]) for of_kernel in found]
-        coefficients = [list(i @ of_kernel[:, :ends]) for i, of_kernel in zip(self._inverses, found, strict=True)]
+        masses = total(sums, self.n, _ROWS, resamples=resamples)  # (kernels, G, landmarks + anchors, P)
+        exact, coefficients = [], []
+        for inverse, of_kernel in zip(self._inverses, masses, strict=True):
+            exact.append(list(of_kernel[:, ends:]))
+            coefficients.append(list(inverse @ of_kernel[:, :ends]))
         return exact, coefficients
 
     def _low_rank(self, rows: RowIndex, coefficients: Masses) -> Masses:
+        """Return the masses of some rows by low rank, for each kernel and group."""
         grams = self._grams(rows, self.landmarks)
-        return [[gram @ c for c in own] for gram, own in zip(grams, coefficients, strict=True)]
+        return [[gram @ c for c in of_groups] for gram, of_groups in zip(grams, coefficients, strict=True)]
 
     def _interaction(
         self, masses: Masses, weights: list[FloatArray], least: float, shares: FloatArray | float = 1.0
@@ -676,7 +713,7 @@ class AnchoredConditional:
         """Sum the terms of some rows (G x G x P), times `shares`; masses that are rounding errors add nothing."""
         a, b = masses
         if self.bounded:
-            a, b = ([np.maximum(m, own) for m, own in zip(part, weights, strict=True)] for part in masses)
+            a, b = ([np.maximum(m, w) for m, w in zip(of_kernel, weights, strict=True)] for of_kernel in masses)
         ratios = [self._ratio(ah, bh, least) for ah, bh in zip(a, b, strict=True)]
         shares = np.reshape(shares, (-1, 1))
         if self.estimator == "pooled" and self.count == 2:
@@ -687,11 +724,12 @@ class AnchoredConditional:
         )
 
     def _ratio(self, a: FloatArray, b: FloatArray, least: float) -> FloatArray:
+        """Return B / A, within what it can be; 0 where A is a rounding error."""
         with np.errstate(over="ignore"):
-            found = np.where(a > least, b / np.maximum(a, least), 0.0)
-        return np.clip(found, 0.0, 1.0 if self.bounded else None)
+            ratio = np.where(a > least, b / np.maximum(a, least), 0.0)
+        return np.clip(ratio, 0.0, 1.0 if self.bounded else None)
 
-    def _found_trust(self) -> float:
+    def _fitted_trust(self) -> float:
         """Slope of exact terms B / A^2 on those of low rank, of the whole pool as one group, over the anchors."""
         exact, coefficients = self._masses(lambda rows: [self.weights[rows, None]])
         low_rank = self._low_rank(self.anchors, coefficients)
@@ -703,6 +741,7 @@ class AnchoredConditional:
 
     @property
     def _least(self) -> float:
+        """Mass of low rank up to which it is an error of the approximation."""
         return float(_LEAST_MASS * self.weights.sum())
 
     def _grams(self, rows: RowIndex, columns: RowIndex) -> list[FloatArray]:
@@ -726,8 +765,8 @@ def drawn_by_mass(pool: MeasuredPool, pilot: IntArray, rng: np.random.Generator)
         # Every row has its own mass, whether it is a pilot or not.
         return np.asarray(1 / np.maximum(share * gram.sum(axis=1), 1.0))
 
-    found = np.concatenate(list(over_rows(inverse_masses, n, _ROWS)))
-    chances = 0.5 / n + 0.5 * found / found.sum()
+    inverses = np.concatenate(list(over_rows(inverse_masses, n, _ROWS)))  # (n,)
+    chances = 0.5 / n + 0.5 * inverses / inverses.sum()
     chances /= chances.sum()
     rows = rng.choice(n, len(pilot), p=chances)
     # Landmarks of their own: there the low rank is exact, and anchors among them would find nothing to correct.

@@ -14,7 +14,7 @@ spread          variances, and correlations between several responses
 slopes          an input that has gained, lost or turned its influence
 products        a pair of inputs that acts together, or a curvature
 spread along x  a variance that follows an input more, or less, than it did
-local           a change of the response, of any kind, in some places of x
+local           a change of the response, of any kind, in some parts of x
 shape           a change of the shape of the response: modes, tails, skewness
 divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
 ==============  ==========================================================================================
@@ -65,7 +65,7 @@ _CLIPPED_PRODUCT = 4.0
 """Value at which products of two standardised inputs are clipped: a few rows would carry the whole sum otherwise."""
 
 _OTHER_CATEGORY = 0.3
-"""Value of the kernel on x between two labels: places borrow some strength from the other labels."""
+"""Value of the kernel on x between two labels: rows of one label borrow some strength from the others."""
 
 _MOST_PRODUCTS = 600
 """Columns above which there is no view of products: the largest of so many sums says little, and takes long."""
@@ -209,6 +209,29 @@ class Contrasts:
         return _studentised(pairs, diagonals @ squares)
 
 
+class _StackedSums(NamedTuple):
+    """Sums over rows that views of many rows are made of, one column for each of P labellings.
+
+    They are added chunk by chunk as one array, in which they lie below one another in the order of these fields. There
+    are m functions f of the rows, k kernels, and a anchors; h is the kernel between an anchor and a row.
+    """
+
+    of_functions: FloatArray
+    """Sums of u f, shape (m, P)."""
+    at_anchors: FloatArray
+    """Sums of u h, kernel by kernel, shape (k a, P)."""
+    observed: FloatArray
+    """Sums of u^2 f^2, then of u^2 times the sum of h^2 over the anchors, then of u^2: shape (m + k + 1, P)."""
+    expected: FloatArray
+    """The same with the variances of u by the probabilities in place of u^2."""
+
+    @classmethod
+    def of_stack(cls, stack: FloatArray, functions: int, kernels: int, anchors: int) -> _StackedSums:
+        """Cut a stack, as `numpy.vstack` makes it of these fields, into the fields."""
+        heights = functions, kernels * anchors, functions + kernels + 1
+        return cls(*np.split(stack, np.cumsum(heights)))
+
+
 class AnchoredContrasts:
     r"""The same statistics of many rows: sums over rows in chunks, sums over pairs of rows by anchors.
 
@@ -237,19 +260,24 @@ class AnchoredContrasts:
         resamples = surprises(slice(0, 1))[0].shape[1]
 
         def sums_of_rows(rows: slice) -> FloatArray:
-            """Return the sums over some rows, stacked: (G, stack, P)."""
+            """Return `_StackedSums` over some rows for each array of surprises, as one array."""
             functions = self._functions(rows)  # (rows, m)
             pairs = self._pairs(rows)  # for each kernel (anchors, rows)
             diagonals = np.array([np.einsum("ai,ai->i", gram, gram) for gram in pairs])  # (kernels, rows)
-            # What squares of surprises are multiplied with; the last row gives their plain sum.
+            # What squares of surprises are multiplied with; the last row gives their plain sum. (m + kernels + 1, rows)
             units = np.vstack([functions.T**2, diagonals, np.ones(len(functions))])
             stacks = []
-            for u, variances in zip(surprises(rows), contrasts.variances[rows].T, strict=True):
-                expected = np.broadcast_to((units @ variances)[:, None], (len(units), resamples))
-                observed = units @ contrasts.squares(u)
-                stacks.append(np.vstack([functions.T @ u, *(gram @ u for gram in pairs), observed, expected]))
+            for u, variances in zip(surprises(rows), contrasts.variances[rows].T, strict=True):  # (rows, P), (rows,)
+                sums = _StackedSums(
+                    of_functions=functions.T @ u,
+                    at_anchors=np.vstack([gram @ u for gram in pairs]),
+                    observed=units @ contrasts.squares(u),
+                    expected=np.broadcast_to((units @ variances)[:, None], (len(units), resamples)),
+                )
+                stacks.append(np.vstack(sums))
             return np.array(stacks)
 
+        # (arrays of surprises, rows of a stack, P)
         stacks = total(sums_of_rows, contrasts.smoother.rows, _ANCHORED_ROWS, resamples=resamples)
         return np.asarray(np.sum([self._views(stack) for stack in stacks], axis=0))
 
@@ -260,19 +288,19 @@ class AnchoredContrasts:
         return np.hstack([block[rows] for block in blocks]).astype(np.float64)
 
     def _views(self, stack: FloatArray) -> list[FloatArray]:
-        """Make views (each of P values) of the sums over all rows, stacked as `__call__` does."""
+        """Make views (each of P values) of the `_StackedSums` over all rows."""
         contrasts = self.contrasts
         widths = [block.shape[1] for block in (*contrasts.sums.values(), *contrasts.largest.values())]
         m, kernels = sum(widths), len(contrasts.kernels)
-        ends = np.cumsum([m, *[len(self.anchors)] * kernels, m + kernels + 1])
-        of_functions, *at_anchors, observed, expected = np.split(stack, ends)
+        sums = _StackedSums.of_stack(stack, m, kernels, len(self.anchors))
 
         # Sums over pairs i != j: squared sums at the anchors, minus what i = j adds to them.
-        diagonals = observed[m:-1]
-        pairs = [(sums**2).sum(axis=0) for sums in at_anchors] - diagonals
+        diagonals = sums.observed[m:-1]  # (kernels, P)
+        pairs = [(of_kernel**2).sum(axis=0) for of_kernel in np.split(sums.at_anchors, kernels)] - diagonals
         # As in `Contrasts`: half observed, half expected with the same sum.
-        variances = (observed + expected * (observed[-1] / np.maximum(expected[-1], _TINY))) / 2
-        studentised = _studentised(np.vstack([of_functions**2, pairs]), variances[:-1])
+        scale = sums.observed[-1] / np.maximum(sums.expected[-1], _TINY)  # (P,)
+        variances = (sums.observed + sums.expected * scale) / 2  # (m + kernels + 1, P)
+        studentised = _studentised(np.vstack([sums.of_functions**2, pairs]), variances[:-1])  # (m + kernels, P)
         *by_view, of_kernels = np.split(studentised, np.cumsum(widths))
         added, largest = by_view[: len(contrasts.sums)], by_view[len(contrasts.sums) :]
         return [

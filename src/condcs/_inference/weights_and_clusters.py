@@ -63,13 +63,13 @@ class RowOptions:
 
     def check(self, measure: Measure, samples: int, *, all_views: bool, propensity: Any) -> None:
         """Refuse what the test cannot do with weights or clusters."""
-        given = [name for name, value in (*self.weights, *self.clusters) if value is not None]
-        if not given:
+        passed = [name for name, value in (*self.weights, *self.clusters) if value is not None]
+        if not passed:
             return
         if samples != 2 or not all_views:
             why = "two samples" if samples != 2 else f"{setting('views', 'all')} and {setting('null', 'propensity')}"
-            raise ParameterError(f"{named(given[0])} must go with {why}, the default. Leave it out for other tests.")
-        weighted = [name for name in given if name.startswith("weights")]
+            raise ParameterError(f"{named(passed[0])} must go with {why}, the default. Leave it out for other tests.")
+        weighted = [name for name in passed if name.startswith("weights")]
         if len(weighted) == 1:
             missing = "weights_q" if weighted[0] == "weights_p" else "weights_p"
             raise ParameterError(
@@ -82,7 +82,7 @@ class RowOptions:
                 f"{named(weighted[0])} must go with one of the measures {', '.join(ANCHORED_MEASURES)}, got "
                 f"{measure.name!r}. Leave the weights out, or take the default measure."
             )
-        if hasattr(propensity, "fit") and len(given) > len(weighted):
+        if hasattr(propensity, "fit") and len(passed) > len(weighted):
             raise ParameterError(
                 f"{named('propensity')} must be None or an array of probabilities if there are clusters, got a "
                 "classifier. Pass the probabilities of the clusters, one for every row."
@@ -160,7 +160,7 @@ def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
     """
     if all(ids is None for _, ids in parts):
         return None
-    found, start = [], 0
+    cluster_of_row, start = [], 0
     for (name, ids), size in zip(parts, sizes, strict=True):
         codes = np.arange(size) if ids is None else _codes(name, ids, size)
         count = int(codes.max()) + 1
@@ -176,12 +176,13 @@ def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
                 "better.",
                 CondcsWarning,
             )
-        found.append(start + codes)
+        cluster_of_row.append(start + codes)
         start += count
-    return np.asarray(np.concatenate(found))
+    return np.asarray(np.concatenate(cluster_of_row))
 
 
 def _codes(name: str, ids: Any, size: int) -> IntArray:
+    """Return the clusters of a sample's rows as numbers 0, 1, ... in the order in which they occur."""
     try:
         values = np.asarray(ids)
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -193,7 +194,7 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
         names = values.tolist()
         missing = sum(map(is_missing_value, names))
         codes: dict[Any, int] = {}
-        found = np.array([codes.setdefault(own, len(codes)) for own in names])
+        code_of_row = np.array([codes.setdefault(cluster, len(codes)) for cluster in names])
     except (TypeError, ValueError) as error:
         if isinstance(error, ShapeError):
             raise
@@ -206,11 +207,11 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
             f"{named(name)} must name a cluster for every row, got {missing} missing. Give rows that belong to no "
             "other a name of their own."
         )
-    return found
+    return code_of_row
 
 
 def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:
-    """Return contrasts whose functions are weighted, and summed over each cluster in the place of its first row."""
+    """Return contrasts whose functions are weighted, and summed over each cluster which stands in its first row."""
     if weights is None and clusters is None:
         return contrasts
 

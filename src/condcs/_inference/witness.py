@@ -35,8 +35,6 @@ from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
 from condcs._regression.smoother import Smoother
 
-_NEGLIGIBLE = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class Witness(ByValue):
@@ -165,9 +163,9 @@ def witness(
     count = check_integer("n_resamples", n_resamples, 0)
     _check_enough(count, confidence_level)
     generator = check_rng(rng)
-    given = xp, yp, xq, yq, at, weights_p, weights_q
-    backend_of(*given)  # all of one library
-    xp, yp, xq, yq, at, weights_p, weights_q = (as_numpy(array) for array in given)
+    arrays = xp, yp, xq, yq, at, weights_p, weights_q
+    backend_of(*arrays)  # all of one library
+    xp, yp, xq, yq, at, weights_p, weights_q = (as_numpy(array) for array in arrays)
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     present = PresentRows.of(samples[-1], *samples[:-1])
     x_parts, y_parts, weight_parts = map(present.of_parts, samples)
@@ -199,8 +197,8 @@ def witness(
     bands = None
     if count:
         if null == "propensity" and smoother is not None:
-            found = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
-            draw: Draw = partial(found.draw, rng=generator)
+            fitted = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
+            draw: Draw = partial(fitted.draw, rng=generator)
         else:
             draw = label_sampler(null, values, labels, categorical=problem.x.variable.labels, rng=generator)
         bands = local.under_null(draw(count), confidence_level)
@@ -219,6 +217,7 @@ def witness(
 
 
 def _check_enough(count: int, confidence_level: float) -> None:
+    """Refuse fewer resamples than a band of this level can be made of."""
     # The band is the k-th smallest of the resamples, k = ceil(confidence_level (count + 1)): it has to be one of them.
     needed = math.ceil(confidence_level / (1 - confidence_level) - 1e-9)
     if 0 < count < needed:
@@ -232,10 +231,13 @@ def _check_enough(count: int, confidence_level: float) -> None:
 MEMORY_FLOATS = 2**24
 """Numbers held at once (128 MB). The Gram matrix on y is kept where it fits, and made again by panels where not."""
 
-# Sums above this hold no digits lost to underflow.
 _SAFE_SUM = 1e-290
-# Redrawn labels work with a factor of the Gram matrix on y; similarities below this are cut off there, and only there.
+"""Sums above this hold no digits lost to underflow: a term that underflows is below 1e-307, a part of 1e-17."""
 _FACTOR_TOLERANCE = 1e-10
+"""Redrawn labels work with a factor of the Gram matrix on y: there alone, similarities below this are cut off."""
+_CHECKED_ROWS, _LARGEST_ERROR = 64, 1e-6
+"""Rows, evenly spaced, whose similarities the factor must reproduce to within this error. Of a positive definite kernel
+it does so to within the tolerance above, but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -265,10 +267,10 @@ class LocalDivergence:
         if self.groups.n > many_rows.EXACT_ROWS:
             factor, rest = _factor(self.kernel_y, self.groups.n)
             labels = np.repeat(np.arange(2), self.groups.sizes)
-            found = [_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()]
+            by_part = [_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()]
         else:
-            found = [self._values(self._exponents(part)) for part in self._parts()]
-        values = np.concatenate(found)
+            by_part = [self._values(self._exponents(part)) for part in self._parts()]
+        values = np.concatenate(by_part)
         absent = np.isnan(values)
         if absent.all():
             raise OverlapError(
@@ -317,6 +319,7 @@ class LocalDivergence:
         return NullBands(np.concatenate(bands), simultaneous, np.concatenate(means))
 
     def _parts(self) -> Iterator[IntArray]:
+        """Yield the points, few enough at a time for their weights to be held."""
         # Weights, exponents and their products with L are held together: four arrays of this size.
         step = max(1, MEMORY_FLOATS // (8 * self.groups.n))
         for start in range(0, len(self.points), step):
@@ -331,14 +334,15 @@ class LocalDivergence:
         return exponents
 
     def _values(self, exponents: FloatArray) -> FloatArray:
+        """Return the divergence at each point from the exponents of the weights (points x n); NaN without mass."""
         logs = [_log_softmax(exponents[:, s]) for s in self.groups.slices]
         present = np.all([np.isfinite(part.max(axis=1)) for part in logs], axis=0)
         logs = [part[present] for part in logs]
         weights = [np.exp(part) for part in logs]
-        result = np.full(len(exponents), np.nan)
-        own = self._log_forms(logs, weights, 0, 0) + self._log_forms(logs, weights, 1, 1)
-        result[present] = own - 2 * self._log_forms(logs, weights, 0, 1)
-        return result
+        divergences = np.full(len(exponents), np.nan)
+        within = self._log_forms(logs, weights, 0, 0) + self._log_forms(logs, weights, 1, 1)
+        divergences[present] = within - 2 * self._log_forms(logs, weights, 0, 1)
+        return divergences
 
     def _log_forms(self, logs: list[FloatArray], weights: list[FloatArray], g: int, h: int) -> FloatArray:
         """Log of w_g' L w_h at every point, from the weights of both groups and their logs (points x rows each)."""
@@ -354,11 +358,11 @@ class LocalDivergence:
         for part in parts:
             sums += np.einsum("ij,ij->i", weights[h] @ np.exp(exponents(part)).T, weights[g][:, part])
         with np.errstate(divide="ignore"):
-            found = np.log(sums)
+            log_forms = np.log(sums)
         for point in np.flatnonzero(sums < _SAFE_SUM):
             terms = [logsumexp(NUMPY, exponents(part) + logs[h][point], 1) + logs[g][point, part] for part in parts]
-            found[point] = logsumexp(NUMPY, np.concatenate(terms), 0)
-        return found
+            log_forms[point] = logsumexp(NUMPY, np.concatenate(terms), 0)
+        return log_forms
 
 
 def _log_softmax(exponents: FloatArray) -> FloatArray:
@@ -375,7 +379,7 @@ def _redrawn(
     `exponents` are n x points, and `masses` their exponentials, each column in units of its largest. With L = F F' the
     interaction of two groups is an inner product of their mean features.
     """
-    means, own = [], []
+    means, squares = [], []  # of each group: its mean features (k, points), and their inner product (points,)
     for g in range(2):
         rows = np.flatnonzero(labels == g)
         weights = masses[rows]
@@ -390,9 +394,9 @@ def _redrawn(
             if rest[rows].any():
                 square += rest[rows] @ np.square(weights / sums)
         means.append(mean)
-        own.append(square)
+        squares.append(square)
     cross = np.maximum(np.einsum("ij,ij->j", *means), _FACTOR_TOLERANCE)
-    return np.asarray(np.log(own[0]) + np.log(own[1]) - 2 * np.log(cross))
+    return np.asarray(np.log(squares[0]) + np.log(squares[1]) - 2 * np.log(cross))
 
 
 def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
@@ -408,9 +412,9 @@ def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
         most=min(n, max(1, MEMORY_FLOATS // (2 * n))),
         enough=lambda rest: bool(rest.max() <= _FACTOR_TOLERANCE),
     )
-    some = slice(None, None, max(1, n // 64))
+    some = slice(None, None, max(1, n // _CHECKED_ROWS))
     gram = np.exp(np.asarray(kernel.block(some, some), np.float64))
-    if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > 1e-6:
+    if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > _LARGEST_ERROR:
         raise ParameterError(
             "`kernel_y` must be positive definite for a band to be made, got a function that is not. "
             f"Pass {setting('n_resamples', 0)}, or another kernel."

@@ -67,10 +67,12 @@ def is_text(kind: Any) -> bool:
 
 
 def _nulls(array: Any) -> BoolArray:
+    """Return which values of an Arrow array (n,) are gaps."""
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool)
 
 
 def _typed(array: Any, gaps: BoolArray | None) -> Cells:
+    """Return an Arrow array of a type that numpy has as cells."""
     cells = cells_of_array(array.to_numpy(zero_copy_only=False), gaps)
     assert cells is not None  # only types that numpy has come here
     return cells

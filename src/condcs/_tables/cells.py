@@ -50,7 +50,7 @@ GAP_LABEL = "missing"
 # Room for blanks around a mark, so that the length alone tells that most texts are none.
 _LONGEST_MARK = max(map(len, GAPS)) + 4
 
-_SECONDS_OF_A_DAY = 86_400.0
+_SECONDS_OF_A_DAY = 86_400.0  # leap seconds are not counted, as in POSIX time
 
 
 # --- one cell ---------------------------------------------------------------------------------------------------------
@@ -215,10 +215,10 @@ class Cells(ABC):
     def label_codes(self) -> tuple[list[str], IntArray]:
         """Return the labels in the order of their first rows, and which of them (n,) each row has, -1 for gaps."""
         cells, codes = self.distinct
-        places: dict[str, int] = {}
         # Several cells, such as "1" and "1.0", may be one label.
-        label_places = [places.setdefault(label_of(cell), len(places)) for cell in cells]
-        return list(places), np.array([*label_places, -1])[codes]
+        code_of_label: dict[str, int] = {}
+        label_codes = [code_of_label.setdefault(label_of(cell), len(code_of_label)) for cell in cells]
+        return list(code_of_label), np.array([*label_codes, -1])[codes]
 
     def labels(self) -> list[str]:
         """Return the cells (n,) as categories."""
@@ -262,7 +262,7 @@ class Cells(ABC):
     def _value_sizes(self) -> IntArray | int: ...
 
 
-_REFERENCE_SIZE = 8
+_REFERENCE_SIZE = 8  # bytes of a pointer, which is what a list holds of each value
 _GAP_SIZE = sys.getsizeof(None)
 
 
@@ -285,7 +285,7 @@ class FloatCells(Cells):
         return sys.getsizeof(1.0)
 
 
-_INTEGER_STEPS = np.array([1, 1 << 30, 1 << 60], np.uint64)
+_INTEGER_STEPS = np.array([1, 1 << 30, 1 << 60], np.uint64)  # from these on, an integer has one more digit of 30 bits
 _INTEGER_SIZES = np.array([sys.getsizeof(n) for n in (0, 1, 1 << 30, 1 << 60)])
 """Python's integers grow by four bytes with every 30 bits."""
 
@@ -425,11 +425,11 @@ class TextCells(OtherCells):
     @cached_property
     def distinct(self) -> tuple[list[Any], IntArray]:
         """Different texts in the order of their first rows, and which of them each row has."""
-        places: dict[str, int] = {}
+        code_of_text: dict[str, int] = {}
         codes = np.full(len(self), -1)
         present = ~self.gaps
-        codes[present] = [places.setdefault(text, len(places)) for text in self.values[present]]
-        return list(places), codes
+        codes[present] = [code_of_text.setdefault(text, len(code_of_text)) for text in self.values[present]]
+        return list(code_of_text), codes
 
     def numbers(self, decimal: Decimal = ".") -> FloatArray:
         """Return numbers that are written as texts."""
@@ -541,9 +541,9 @@ def cells_of_dates(dates: AnyArray) -> Cells | None:
 
 def cells_of_codes(codes: IntArray, labels: Callable[[IntArray], list[Any]]) -> Cells:
     """Return labels by their codes (n,), -1 for gaps; `labels` returns those of some codes, and is asked once."""
-    used, places = np.unique(codes, return_inverse=True)
+    used, row_ranks = np.unique(codes, return_inverse=True)  # the code of row i is used[row_ranks[i]]
     gap_label = [None] if np.any(used < 0) else []
-    return cells_of([*gap_label, *labels(used[used >= 0])]).take(places)
+    return cells_of([*gap_label, *labels(used[used >= 0])]).take(row_ranks)
 
 
 def join_cells(parts: Sequence[Cells]) -> Cells:

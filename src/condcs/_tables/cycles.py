@@ -9,15 +9,14 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 
-_HOUR = 1 / 24
+_HOUR = 1 / 24  # times are in days
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-_YEAR = 365.2425
-# 1970 began with a Thursday, and with a January.
-_FIRST_DAY = 3
+_YEAR = 365.2425  # days of the Gregorian calendar, leap years included: cycles of years do not drift from the months
+_FIRST_DAY = 3  # 1970 began with a Thursday, three days after a Monday, and with a January
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ class Cycle:
         return list(labels_at), [" / ".join(same) for same in labels_at.values()]
 
     def _phase(self, days: FloatArray) -> FloatArray:
+        """Return days since the beginning of the cycle; of a week whole ones, since a weekday is one point."""
         if self.part == "day of week":
             return (np.floor(days) + _FIRST_DAY) % self.period
         return days % self.period
@@ -90,6 +90,7 @@ CYCLES = (
 
 
 def _clock(time: float) -> str:
+    """Write a time of day, in days, as hours and minutes."""
     minutes = round(time % 1.0 * 24 * 60) % (24 * 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 

@@ -35,7 +35,11 @@ from condcs._tables.sampling import RowSampler, Sample, together
 from condcs._tables.sources import FEWEST_ROWS, Table, open_table
 
 MOST_GROUPS = 50
+"""Groups of a table at most: the budget of memory is split evenly among so many, and every group is a comparison."""
+_GROUPS_SHOWN = 8
+"""Names of small groups that a note lists."""
 _MEGABYTE = 1 << 20
+"""Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
 
 @dataclass(frozen=True)
@@ -68,32 +72,36 @@ class GroupedTable:
         ]
         return tuple(d.column for d in inputs), tuple(d.column for d in responses), stacked
 
-    def _together(self, places: Sequence[int], most: int) -> Encoded:
-        if len(places) == 1:
-            return self.encoded[places[0]]
-        samples, encoded = [self.samples[p] for p in places], [self.encoded[p] for p in places]
-        chosen = together(samples, most)
-        rows = [np.array([row for place, row in chosen if place == p], dtype=int) for p in range(len(places))]
+    def _together(self, group_numbers: Sequence[int], most: int) -> Encoded:
+        """Return some groups as one table of at most so many rows."""
+        if len(group_numbers) == 1:
+            return self.encoded[group_numbers[0]]
+        samples = [self.samples[number] for number in group_numbers]
+        encoded = [self.encoded[number] for number in group_numbers]
+        chosen = together(samples, most)  # pairs of a sample and a row of it, sample by sample
+        rows_by_sample = [
+            np.array([row for sample, row in chosen if sample == number], dtype=int) for number in range(len(samples))
+        ]
         # In the order of the table: a running number is told by that.
-        order = np.argsort([samples[place].lines[row] for place, row in chosen], kind="stable")
+        order = np.argsort([samples[sample].lines[row] for sample, row in chosen], kind="stable")
 
         def joined(parts: Sequence[AnyArray | None]) -> AnyArray | None:
-            taken = [part[r] for part, r in zip(parts, rows, strict=True) if part is not None]
+            """Return the chosen rows of a column, given as its part of each sample; None if it is absent."""
+            taken = [part[rows] for part, rows in zip(parts, rows_by_sample, strict=True) if part is not None]
             return np.concatenate(taken)[order] if taken else None
 
         columns = [joined(parts) for parts in zip(*(e.columns for e in encoded), strict=True)]
         accounts = [e.account for e in encoded]
         account = Account(
-            f"the other {len(places)} groups of {self.column}",
+            f"the other {len(samples)} groups of {self.column}",
             sum(a.seen for a in accounts),
             sum(a.gaps for a in accounts),
             len(chosen),
             any(a.short_of_memory for a in accounts),
         )
-        encoded_columns = [column for column in columns if column is not None]
-        return Encoded(
-            encoded_columns, account, joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
-        )
+        present_columns = [column for column in columns if column is not None]
+        weights, clusters = joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
+        return Encoded(present_columns, account, weights, clusters)
 
 
 def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> GroupedTable:
@@ -122,7 +130,9 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     small = [label for label in order if len(sample_of[label]) < FEWEST_ROWS]
     groups = [label for label in order if label not in small]
     if small:
-        notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], 8)}.")
+        notes.append(
+            f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], _GROUPS_SHOWN)}."
+        )
     if len(groups) < 2:
         raise DataError(
             f"{named('group')} must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
@@ -171,6 +181,7 @@ def _all_gaps(samples: Sequence[Sample], columns: int) -> Sample:
 
 
 def _ordered(labels: list[str]) -> list[str]:
+    """Return labels in the order of their numbers or dates, if all are such; else as they are."""
     for read in (as_number, as_day):
         if all(reads(read, label) for label in labels):
             return sorted(labels, key=read)

@@ -60,6 +60,7 @@ class TableInMemory:
             yield Batch(cells, np.arange(start + 1, stop + 1))
 
     def _cells(self, index: int, start: int, stop: int) -> Cells:
+        """Return some rows of a column as cells: typed where its type has such, else by the Python values."""
         column = self._columns[index][start:stop]
         if hasattr(column, "combine_chunks"):
             array = column.combine_chunks()
@@ -146,6 +147,7 @@ def _without_index(column: Any) -> Any:
 
 
 def _check_column(title: str, name: str, column: Any) -> None:
+    """Refuse a column that is no list or array of one dimension."""
     if isinstance(column, str | bytes | Mapping) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
         raise DataError(
             f"{title} must hold columns of values, got {type(column).__name__} for {name!r}. Pass a list or an array."

@@ -87,7 +87,7 @@ class Column:
     labels: tuple[str, ...] = ()
     decimal: Decimal = "."  # of numbers that are written as text
     note: str = field(default="", compare=False)  # what a reader of the result should know about it
-    # By default the place of each label; spellings of one value, and rare labels, share a code.
+    # By default the index of each label; spellings of one value, and rare labels, share a code.
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     source: str = ""  # the column of the table that it is derived from, if it is: a part of a date, or a flag of gaps
     cycle: Cycle | None = None  # if it is a part of a date
@@ -107,10 +107,10 @@ class Column:
             return np.array([self._encode_value(cell, title) for cell in cells], np.float64)
         if self.is_category:
             codes = self._label_codes()
-            labels, places = cells.label_codes()
-            # The last one is that of gaps, by the place -1.
+            labels, label_of_row = cells.label_codes()
+            # The last one is that of gaps, by the index -1.
             code_of = [codes.get(label, _UNKNOWN) for label in (*labels, GAP_LABEL)]
-            return np.array(code_of, np.float64)[places]
+            return np.array(code_of, np.float64)[label_of_row]
         values = _read_kind(self.kind).values(cells, self.decimal)
         unread = np.isnan(values) & ~cells.gaps
         if unread.any():
@@ -118,6 +118,7 @@ class Column:
         return values
 
     def _encode_value(self, value: Any, title: str) -> float:
+        """Return what `encode` does, of one Python value."""
         if self.is_category:
             return self._label_codes().get(label_of(value), _UNKNOWN)
         if value is None:
@@ -130,6 +131,7 @@ class Column:
             raise self._unread_error(value, title) from error
 
     def _label_codes(self) -> dict[str, int]:
+        """Return the code of each label."""
         return self._codes or {label: code for code, label in enumerate(self.labels)}
 
     def _unread_error(self, cell: Any, title: str) -> DataError:
@@ -290,10 +292,11 @@ class DateKind(ReadKind):
 READ_KINDS: list[ReadKind] = [NumberKind(), DateKind()]
 """The kinds that are tried, in this order, before a column is a category."""
 
-_NUMBERS = READ_KINDS[0]
+_NUMBERS = READ_KINDS[0]  # numbers are tried first
 
 
 def _read_kind(name: str) -> ReadKind:
+    """Return the kind of this name; only those that cells are read as."""
     return next(kind for kind in READ_KINDS if kind.name == name)
 
 
@@ -581,6 +584,7 @@ def derive_inputs(
 
 
 def _shared(flag: Derived, name: str) -> Derived:
+    """Return a flag of gaps under the names of its columns and one more."""
     names = [*flag.column.name.removesuffix(" (missing)").split(", "), name]
     return replace(flag, column=replace(flag.column, name=f"{', '.join(names)} (missing)"))
 
@@ -591,6 +595,7 @@ def _is_running(values: FloatArray) -> bool:
 
 
 def _overlap_in_time(values: Sequence[FloatArray]) -> bool:
+    """Whether enough rows of each table lie in the time that all of them cover, for a trend to be compared."""
     if any(not len(v) for v in values):
         return False
     start, end = max(v.min() for v in values), min(v.max() for v in values)
@@ -598,6 +603,7 @@ def _overlap_in_time(values: Sequence[FloatArray]) -> bool:
 
 
 def _covers(days: FloatArray, part: str, period: float) -> bool:
+    """Whether the dates of a table cover a cycle."""
     if len(days) < 2 or np.ptp(days) < _COVERED * period:
         return False
     # Dates without a time of day are all at midnight.

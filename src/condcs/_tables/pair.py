@@ -35,6 +35,7 @@ from condcs._tables.sources import (
 )
 
 _MEGABYTE = 1 << 20
+"""Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
 _SHOWN = 5
 """So many columns or faults are named in a message; it says how many more there are."""
@@ -141,7 +142,7 @@ class Pair(ByValue):
 
     x: tuple[Column, ...]  # columns that are compared
     y: tuple[Column, ...]
-    xp: FloatArray  # p is the reference, q the current table; categories are coded by their place in `Column.labels`
+    xp: FloatArray  # p is the reference, q the current table; categories are coded by their index in `Column.labels`
     yp: FloatArray
     xq: FloatArray
     yq: FloatArray
@@ -218,7 +219,7 @@ def read_sample(
     return sample
 
 
-def places_of(table: Table, names: Sequence[str]) -> list[int]:
+def indices_of(table: Table, names: Sequence[str]) -> list[int]:
     """Return where columns are in a table that must have them."""
     indices = {name: index for index, name in enumerate(table.names)}
     missing = [name for name in names if name not in indices]
@@ -374,7 +375,7 @@ def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
 def present_batches(table: Table, names: list[str], options: ReadOptions) -> Iterator[Batch]:
     """Yield the rows of a table, cut down to some columns, without those of weight 0, which are absent."""
     weights = select_one("weights", options.weights, table.names, table.title)
-    for batch in table.batches(places_of(table, names)):
+    for batch in table.batches(indices_of(table, names)):
         if weights is None:
             yield batch
         else:
@@ -419,19 +420,24 @@ def _copies(table: Encoded) -> int:
 
 
 def _does_not_vary(name: str, argument: str) -> str:
+    """Return what is wrong with a column of one value."""
     return f"{named(argument)} must vary, but {name!r} has the same value in all rows. Name another column."
 
 
+def _are_apart(p: FloatArray, q: FloatArray, *, labels: bool) -> bool:
+    """Whether two tables have no label of a column in common, or no range of its numbers."""
+    if labels:
+        return not np.intersect1d(p, q).size
+    return bool(p.max() < q.min() or q.max() < p.min())
+
+
 def _check_overlap(inputs: Sequence[Derived]) -> None:
+    """Raise an error if the two tables are apart in an input."""
     apart, ranges = [], []
     for derived in inputs:
         p, q = derived.values
         column = derived.column
-        if (
-            not np.intersect1d(p, q).size
-            if column.is_category
-            else float(p.max()) < q.min() or float(q.max()) < p.min()
-        ):
+        if _are_apart(p, q, labels=column.is_category):
             apart.append(column.source or column.name)
             if column.kind == "number":
                 ranges.append(f"{column.name!r}: {p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}")
@@ -461,6 +467,7 @@ MOST_COLUMNS = 500
 """Columns of x; with more, neither the nulls nor distances have a meaning that samples of this size could carry."""
 
 _NAMES_SHOWN = 12
+"""Names of columns that a message lists: more than of faults, since one of them is what the caller meant."""
 
 
 def select_columns(option: str, patterns: Columns | None, names: Sequence[str], title: str) -> list[str]:
@@ -573,6 +580,7 @@ def _patterns(patterns: Columns | None, names: Sequence[str]) -> list[str]:
 
 
 def _remedy(wanted: str, names: Sequence[str]) -> str:
+    """Return what to do about a name that is no column's."""
     close = get_close_matches(wanted, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"

@@ -19,7 +19,7 @@ from condcs._tables.cells import Cells, join_cells
 from condcs._tables.sources import Batch, Row
 
 _ROW_OVERHEAD = 120
-"""Bytes that a row is counted with beside its cells: its key, its line and its place."""
+"""Bytes that a row is counted with beside its cells: its key, its line and its index."""
 
 _MOST_STALE = 1.25
 """So many times the rows that are kept may be held, before those that are not wanted any more are let go.
@@ -63,10 +63,10 @@ class RowSampler:
     """
 
     def __init__(self, columns: int, *, most: int, memory: int, may_lack: int = 0) -> None:
-        # Columns of the rows that are held, batch after batch, and which of all these rows are kept.
+        # Columns of the rows that are held, batch after batch, and which of all these rows are wanted still.
         self._held: list[Sequence[Cells]] = []
         self._n_held = 0
-        self._kept: IntArray = np.empty(0, int)  # (n,)
+        self._wanted: IntArray = np.empty(0, int)  # (n,)
         self._keys: FloatArray = np.empty(0)  # (n,)
         self._lines: IntArray = np.empty(0, int)  # (n,)
         self._sizes: IntArray = np.empty(0, int)  # (n,), bytes
@@ -91,7 +91,7 @@ class RowSampler:
         if len(rows):
             taken = batch.take(rows)
             self._held.append(taken.columns)
-            self._kept = np.concatenate([self._kept, self._n_held + np.arange(len(rows))])
+            self._wanted = np.concatenate([self._wanted, self._n_held + np.arange(len(rows))])
             self._n_held += len(rows)
             self._keys = np.concatenate([self._keys, keys[rows]])
             self._lines = np.concatenate([self._lines, taken.lines])
@@ -101,6 +101,7 @@ class RowSampler:
         self._trim()
 
     def _trim(self) -> None:
+        """Drop the rows with the largest keys beyond the number and the memory allowed."""
         if len(self._keys) > self._limit:
             self._keep_smallest(self._limit)
         if self._sizes.sum() > self._memory:
@@ -112,28 +113,28 @@ class RowSampler:
                 )
             self._keep_smallest(count)
             self._limit, self._short = count, True
-        if self._n_held > _MOST_STALE * len(self._kept):
+        if self._n_held > _MOST_STALE * len(self._wanted):
             self._let_go()
 
     def _keep_smallest(self, count: int) -> None:
         """Keep the rows with the smallest keys."""
         smallest = np.zeros(len(self._keys), bool)
         smallest[np.argpartition(self._keys, count - 1)[:count]] = True
-        self._kept, self._keys = self._kept[smallest], self._keys[smallest]
+        self._wanted, self._keys = self._wanted[smallest], self._keys[smallest]
         self._lines, self._sizes = self._lines[smallest], self._sizes[smallest]
         self._bound = float(self._keys.max())
 
     def _let_go(self) -> None:
         """Hold no other rows than those that are kept."""
-        self._held = [[join_cells(parts).take(self._kept) for parts in zip(*self._held, strict=True)]]
-        self._kept = np.arange(len(self._kept))
-        self._n_held = len(self._kept)
+        self._held = [[join_cells(parts).take(self._wanted) for parts in zip(*self._held, strict=True)]]
+        self._wanted = np.arange(len(self._wanted))
+        self._n_held = len(self._wanted)
 
     def sample(self) -> Sample:
         """Return the rows, in the table's order."""
         order = np.argsort(self._lines, kind="stable")
         held = zip(*self._held, strict=True) if self._held else ((),) * len(self._by_column)
-        columns = [join_cells(parts).take(self._kept[order]) for parts in held]
+        columns = [join_cells(parts).take(self._wanted[order]) for parts in held]
         counts = self.seen, self.gaps, self._by_column
         return Sample(columns, self._lines[order], self._keys[order], *counts, short_of_memory=self._short)
 

@@ -72,7 +72,20 @@ BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
 
 FEWEST_ROWS = 10
-"""Of a table that is compared."""
+"""Rows that a table must have to be compared."""
+
+_BATCH_ROWS, _BATCH_CELLS = 5_000, 200_000
+"""Rows and cells of a batch at most. Larger ones take more memory, some 60 bytes for a short text; smaller ones take
+more calls of numpy for each row."""
+
+_BUFFER_BYTES = 1 << 20
+"""What is read from a file at once; a page of parquet is about as large."""
+
+_HEAD_BYTES = 8
+"""First bytes of a file that tell what it is: all marks below and above are this long or shorter."""
+
+_NAMES_SHOWN = 5
+"""Names of columns that a message about a header lists."""
 
 Row = Sequence[Any]
 
@@ -207,7 +220,7 @@ class Batch:
 
 def batch_rows(columns: int) -> int:
     """Rows of a batch: thousands, fewer of a wide table."""
-    return max(1, min(5_000, 200_000 // max(1, columns)))
+    return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, columns)))
 
 
 def in_batches(rows: Iterable[tuple[int, Row, int]], most: int) -> Iterator[Batch]:
@@ -256,6 +269,7 @@ def check_path(source: str | Table) -> None:
 
 @contextmanager
 def _finding(title: str) -> Iterator[None]:
+    """Turn failures to open a file into an error that names it."""
     try:
         yield
     except OSError as error:
@@ -288,13 +302,13 @@ class _Source:
     closing: ExitStack
 
     def __post_init__(self) -> None:
-        self.head = self.stream.peek(8)[:8]
+        self.head = self.stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
         self.name = self.path
         self.content: Any = self.stream
         if self.head.startswith(_GZIP):
             self.content = gzip.GzipFile(fileobj=self.stream)
             self.name = self.path.removesuffix(".gz")
-            self.head = self.content.peek(8)[:8]
+            self.head = self.content.peek(_HEAD_BYTES)[:_HEAD_BYTES]
 
     @property
     def is_compressed(self) -> bool:
@@ -337,15 +351,20 @@ def _reading(path: str, files: FileOptions) -> Iterator[_Source]:
 
 
 def _raw_stream(path: str, title: str) -> io.BufferedReader:
+    """Return the bytes of a file or of standard input, whose beginning can be looked at before it is read."""
     if path == "-":
         stdin: Any = sys.stdin.buffer
         return stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin)
     if Path(path).is_dir():
         raise DataError(f"{title} must be a file, got a folder. Name one file in it.")
-    return io.BufferedReader(io.FileIO(path), 1 << 20)
+    return io.BufferedReader(io.FileIO(path), _BUFFER_BYTES)
 
 
 def _table(source: _Source, files: FileOptions, any_bytes: bool) -> Table:
+    """Return an open file as the table that its first bytes and its name say it is.
+
+    What must be closed with it is added to `source.closing`.
+    """
     title, stream = source.title, source.stream
     if not source.head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -380,6 +399,7 @@ def _table(source: _Source, files: FileOptions, any_bytes: bool) -> Table:
 
 
 def _check_kind(head: bytes, title: str, form: str | None) -> None:
+    """Refuse a file whose first bytes are those of something else than a table, or than the format named."""
     what = next((words for start, words in _FOREIGN.items() if head.startswith(start)), None)
     if what is not None:
         raise DataError(
@@ -393,6 +413,7 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
 
 
 def _form(name: str, head: bytes) -> str:
+    """Tell the format of a table from its first bytes, else from the ending of its name."""
     ending = _ENDINGS.get(Path(name).suffix.lower())
     if Path(name).suffix.lower() == ".json" and head.lstrip().startswith(b"["):
         raise DataError(
@@ -409,6 +430,7 @@ def _form(name: str, head: bytes) -> str:
 
 
 def _checked_codec(encoding: str) -> str:
+    """Return the codec of an encoding; refuse one that Python does not have."""
     try:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
@@ -513,6 +535,7 @@ class CsvTable:
         return in_batches(self._rows(columns), most or batch_rows(len(columns)))
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        """Yield rows that are not empty, each with the line that it starts in and its number of characters."""
         width, start = len(self.names), self._lines.number + 1
         while (row := self._next()) is not None:
             if row:
@@ -525,6 +548,7 @@ class CsvTable:
             start = self._lines.number + 1
 
     def _next(self) -> list[str] | None:
+        """Return the cells of the next row, none of an empty line; None at the end."""
         self._lines.characters = 0
         try:
             return next(self._reader, None)
@@ -553,6 +577,7 @@ class JsonLinesTable:
         return in_batches(self._rows(columns), most or batch_rows(len(columns)))
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        """Yield rows, each with its line and its number of characters."""
         keys = [self.names[c] for c in columns]
         record, self._first = self._first or self._next(), None
         while record is not None:
@@ -561,6 +586,7 @@ class JsonLinesTable:
             record = self._next()
 
     def _next(self) -> dict[str, Any] | None:
+        """Return the object of the next line that is not empty; None at the end."""
         self._lines.characters = 0
         for line in self._lines:
             if not line.strip():
@@ -586,6 +612,7 @@ class JsonLinesTable:
         return None
 
     def _scalar(self, value: Any, key: str) -> Any:
+        """Return a cell; refuse lists and objects."""
         if isinstance(value, list | dict):
             raise RowError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
@@ -604,7 +631,7 @@ def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
     named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
-        shown = listed([*map(repr, twice)], 5)
+        shown = listed([*map(repr, twice)], _NAMES_SHOWN)
         raise DataError(f"{title} must name each column once, got {shown} more than once. Rename them.")
     return named
 

@@ -32,6 +32,13 @@ _FRONT_CODED_ROWS = 16
 """Rows that are read at a time where nothing says how long their texts are."""
 
 
+_BUFFER_BYTES = 1 << 20
+"""What is read of a column of a row group at once, about a page: without a buffer whole chunks are held."""
+
+_COLUMNS_SHOWN = 5
+"""Columns that a message about types lists."""
+
+
 class ColumnarTable:
     """A table of typed columns; `read` makes an iterator of record batches for some of them."""
 
@@ -58,12 +65,13 @@ class ColumnarTable:
                 yield from whole.parts(most or step)
 
     def _check_types(self, columns: Sequence[int]) -> None:
+        """Refuse columns of lists, structures and the like."""
         odd = [(self.names[c], self._schema.field(c).type) for c in columns]
         odd = [(name, kind) for name, kind in odd if not _is_plain(kind)]
         if odd:
             raise DataError(
                 f"{self.title} must hold numbers or text in "
-                f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:5])}. "
+                f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:_COLUMNS_SHOWN])}. "
                 "Flatten it, or leave the column out."
             )
 
@@ -80,7 +88,7 @@ def parquet_table(stream: BinaryIO, title: str, closing: ExitStack) -> ColumnarT
         ]
         fronts = {name for name, parts in chunks.items() if any("DELTA_BYTE_ARRAY" in c.encodings for c in parts)}
         # A buffer, so that pages are read as they are needed, not whole column chunks.
-        file = parquet.ParquetFile(stream, read_dictionary=labels, buffer_size=1 << 20, pre_buffer=False)
+        file = parquet.ParquetFile(stream, read_dictionary=labels, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         # By force: pyarrow leaves readers open of what was open before.
         closing.callback(file.close, force=True)
         schema = file.schema_arrow
@@ -185,6 +193,7 @@ def _reading(title: str, form: str) -> Iterator[None]:
 
 
 def _is_plain(kind: Any) -> bool:
+    """Whether cells of an Arrow type are single values: numbers, times, truth values, texts or nothing."""
     types = import_module("pyarrow").types
     if types.is_dictionary(kind):
         return _is_plain(kind.value_type)
@@ -194,6 +203,7 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _pyarrow(title: str, module: str) -> Any:
+    """Import a module of pyarrow; say what to install where it is absent."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -228,6 +238,7 @@ class ExcelTable:
         return in_batches(self._cells(columns), most or batch_rows(len(columns)))
 
     def _cells(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        """Yield rows, each with its number; their size in the file is not known, and counts as 0."""
         width = len(self.names)
         for number, cells in self._rows:
             if any(cell is not None for cell in cells[width:]):
@@ -265,6 +276,7 @@ def _rows(stream: BinaryIO, title: str) -> Iterator[tuple[int, Sequence[Any]]]:
 
 
 def _check_archive(stream: BinaryIO, title: str) -> None:
+    """Refuse a zip archive that is no workbook, or one that would unpack to more than fits in memory."""
     with zipfile.ZipFile(stream) as archive:
         parts = archive.infolist()
     if not any(part.filename == "xl/workbook.xml" for part in parts):
