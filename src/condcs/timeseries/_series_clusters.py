@@ -58,28 +58,50 @@ WINDOWS = ((1, True), (2, False), (10, False), (5, False), (1, False))
 channel; the most useful ones first, because `MOST_PASSES` cuts the list."""
 
 MOST_PASSES = 5
-"""Passes over the pairs of series: windows times scalings. With two scalings, windows of 5 and 1 are not reached."""
+"""Passes over the pairs of series: windows times scalings. With two scalings, windows of 5 and 1 are not reached. Each
+pass takes 1.3 to 1.5 times as long as a matrix of distances, so this is what `cluster` costs."""
 
 FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
-"""Bandwidth factors that are tried; each is half of the one before, so that one pass over the pairs serves them all."""
+"""Bandwidth factors that are tried; each is half of the one before, so that one pass over the pairs serves them all.
+The engine halves four times at most."""
 
 SCALINGS: tuple[Scaling, ...] = ("global", "series")
 """Scalings that are tried. For one channel, "raw" gives the same distances as "global"."""
 
 MOST_DRAWN = 200
-"""Series on which settings are tried, of as many or more."""
+"""Series on which settings are tried, if there are more. The time to try them grows with the square of this number; few
+series make marks uncertain."""
 
 VOTES = 5
-"""Settings that vote, each by two algorithms, and whose neighbourhoods are fused."""
+"""Settings that vote, each by two algorithms, and whose neighbourhoods are fused. More bring in settings with lower
+marks; one alone would rest the result on the single best mark, which is itself uncertain."""
 
 MOST_CLUSTERS = 10
-"""Largest number of clusters that is tried if the number is to be chosen."""
+"""Largest number of clusters that is tried if the number is to be chosen. Each number costs two clusterings of every
+setting."""
 
 RIVAL_MARK = 0.8
-"""Share of the best mark from which the partition of a setting is nearly as good as the result."""
+"""Share of the best mark from which the partition of a setting is nearly as good as the result. With a smaller
+one, more partitions are shown, and such as agree less. Stated in the docs."""
 
 RIVAL_AGREEMENT = 0.5
-"""Adjusted mutual information with the result below which a partition is another one, and not a variant of it."""
+"""Adjusted mutual information with the result below which a partition is another one, and not a variant of it: halfway
+between chance, 0, and equality, 1. Stated in the docs."""
+
+# Series that all have a mean of 0 and a spread of 1 in each channel, but for as much, are alike under both scalings: a
+# pass for the second would repeat the first.
+_ALIKE = 0.05
+
+# Starts of k-means in a trial, fewer than the ten of `cluster_distances`: there are dozens of trials, and a mark needs
+# no more than nearly the best clustering.
+_TRIAL_STARTS = 4
+
+# Entropies and spreads below it are rounding errors: a sum of some thousand terms errs by about 1e-13 of itself.
+_ROUNDING = 1e-12
+# Decimals to which mean marks and marks are rounded before the best is chosen. They are shares, so that the last digits
+# are rounding errors, which differ between machines and must not decide between equal ones.
+_MARK_DIGITS = 12
+_TRIAL_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -304,10 +326,10 @@ def cluster(
     >>> t = np.arange(80)
     >>> rng = np.random.default_rng(0)
     >>> X = [np.sin(speed * t + phase) + 0.1 * rng.normal(size=80) for speed in (0.3, 0.7) for phase in range(6)]
-    >>> found = cluster(np.stack(X), 2)
-    >>> found.labels.tolist()
+    >>> clusters = cluster(np.stack(X), 2)
+    >>> clusters.labels.tolist()
     [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
-    >>> print(str(found).splitlines()[0])
+    >>> print(str(clusters).splitlines()[0])
     12 series in 2 clusters of 6, 6
     """
     collection = check_collection("X", X, layout, missing)
@@ -328,54 +350,66 @@ def cluster(
         # Of many settings some meet series at rest; their bandwidths fall back on a percentile.
         warnings.simplefilter("ignore", BandwidthWarning)
         if len(grid) == 1 and k != "auto":
-            known = _telling(grid, _matrices(collection, grid, n_jobs))
-            return clusters_of([*known.values()], grid, int(k), method, seed)
+            distances = _distances_that_differ(grid, _matrices(collection, grid, n_jobs))
+            return clusters_of([*distances.values()], grid, int(k), method, seed)
         drawn = np.sort(generator.permutation(n)[:MOST_DRAWN])
         # Of more series, the distances of the drawn ones and then those of the votes take less time than all.
-        whole = n <= 2 * MOST_DRAWN
-        known = _telling(grid, _matrices(collection if whole else collection.chosen(drawn), grid, n_jobs))
-        seen = {setting: D[np.ix_(drawn, drawn)] if whole else D for setting, D in known.items()}
-        trials = {number: _trials(seen, number, seed) for number in _numbers(k, len(drawn))}
+        measures_all = n <= 2 * MOST_DRAWN
+        measured_series = collection if measures_all else collection.chosen(drawn)
+        distances = _distances_that_differ(grid, _matrices(measured_series, grid, n_jobs))
+        drawn_distances = distances
+        if measures_all:
+            drawn_distances = {setting: D[np.ix_(drawn, drawn)] for setting, D in distances.items()}
+        trials = {number: _trials(drawn_distances, number, seed) for number in _numbers(k, len(drawn))}
         k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in trials.items()}
         # The larger of equally good numbers: fewer clusters agree more easily.
-        best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
+        best = max(k_marks, key=lambda number: (round(k_marks[number], _MARK_DIGITS), number))
         tried = tuple(trials[best])
         votes = [trial.setting for trial in tried[:VOTES]]
-        matrices = [known[vote] for vote in votes] if whole else _matrices(collection, votes, n_jobs)
+        matrices = [distances[vote] for vote in votes] if measures_all else _matrices(collection, votes, n_jobs)
         number, k_marks = (best, k_marks) if k == "auto" else (int(k), {})
         clusters = clusters_of(matrices, votes, number, method, seed, tried=tried, k_marks=k_marks)
-        labels = clusters.labels if whole else clusters.labels[drawn]
-        rival = _rival_on(known, tried, labels, method, number, seed)
-        if rival is not None and not whole:
+        labels = clusters.labels if measures_all else clusters.labels[drawn]
+        rival = _rival_on(distances, tried, labels, method, number, seed)
+        if rival is not None and not measures_all:
             # What was another partition of the drawn series need not be one of all.
-            measured = dict(zip(votes, matrices, strict=True))
-            if rival.setting not in measured:
-                measured[rival.setting] = _matrices(collection, [rival.setting], n_jobs)[0]
-            rival = _rival_on({rival.setting: measured[rival.setting]}, tried, clusters.labels, method, number, seed)
+            distances_of_all = dict(zip(votes, matrices, strict=True))
+            if rival.setting not in distances_of_all:
+                distances_of_all[rival.setting] = _matrices(collection, [rival.setting], n_jobs)[0]
+            rival_distances = {rival.setting: distances_of_all[rival.setting]}
+            rival = _rival_on(rival_distances, tried, clusters.labels, method, number, seed)
     return replace(clusters, rival=rival)
 
 
-def _telling(settings: Sequence[Setting], matrices: Sequence[FloatArray]) -> dict[Setting, FloatArray]:
-    """Return the settings under which series differ: those at rest, at several levels, do so in one scaling only."""
-    found = {setting: D for setting, D in zip(settings, matrices, strict=True) if D.max() > 0}
-    if not found:
+def _distances_that_differ(settings: Sequence[Setting], matrices: Sequence[FloatArray]) -> dict[Setting, FloatArray]:
+    """Return the matrices by setting, without settings under which all series are equal.
+
+    Series at rest, at several levels, differ in one scaling only.
+    """
+    distances = {setting: D for setting, D in zip(settings, matrices, strict=True) if D.max() > 0}
+    if not distances:
         raise DataError(
             f"{named('X')} must hold series that differ, got series that all behave the same. Check the values."
         )
-    return found
+    return distances
 
 
 def _numbers(k: int | Auto, n: int) -> Sequence[int]:
     """Return the numbers of clusters that are tried on n series."""
-    return range(2, max(2, min(MOST_CLUSTERS, n // 3)) + 1) if k == "auto" else [max(2, min(int(k), n // 2))]
+    if k != "auto":
+        # Fewer if the series that were drawn are few: clusters of one say nothing.
+        return [max(2, min(int(k), n // 2))]
+    # Three series to a cluster at least, on average.
+    most = max(2, min(MOST_CLUSTERS, n // 3))
+    return range(2, most + 1)
 
 
 def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list[Setting]:
-    """Return the settings to try: what was given is kept."""
+    """Return the settings to try: an argument that is not "auto" has its one value in all of them."""
     shortest = int(collection.lengths.min())
     if isinstance(order, str):
         check_choice("order", order, get_args(Auto))
-        fitting = [(o, placed) for o, placed in WINDOWS if 3 * o <= shortest and _fits(collection, o)]
+        fitting = [(o, position) for o, position in WINDOWS if 3 * o <= shortest and _fits(collection, o)]
         windows = fitting or [(1, False)]
     else:
         order = check_integer("order", order, 1)
@@ -390,6 +424,7 @@ def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list
     if scaling == "auto":
         scalings = SCALINGS[:1] if _alike(collection) else SCALINGS
     if not isinstance(order, str) and len(factors) * len(scalings) == 1:
+        # All three are given: one setting, without the position.
         windows = windows[:1]
     passes = [(position, s, o) for o, position in windows for s in scalings][:MOST_PASSES]
     return [Setting(o, f, s, position) for position, s, o in sorted(passes) for f in factors]
@@ -407,7 +442,8 @@ def _alike(collection: Collection) -> bool:
     frames = scaled(collection, "global")
     for i in range(frames.count):
         values = frames.series(i)
-        if np.abs(np.nanmean(values, axis=0)).max() > 0.05 or np.abs(np.nanstd(values, axis=0) - 1).max() > 0.05:
+        means, spreads = np.nanmean(values, axis=0), np.nanstd(values, axis=0)  # (channels,)
+        if np.abs(means).max() > _ALIKE or np.abs(spreads - 1).max() > _ALIKE:
             return False
     return True
 
@@ -417,24 +453,26 @@ def scaled(collection: Collection, scaling: Scaling) -> Collection:
     if scaling == "raw":
         return collection
     starts = collection.starts if scaling == "series" else collection.starts[[0, -1]]
-    lengths, known = np.diff(starts), ~np.isnan(collection.frames)
+    lengths, observed = np.diff(starts), ~np.isnan(collection.frames)
+    counts = np.add.reduceat(observed, starts[:-1], axis=0, dtype=float)  # (parts, channels)
 
     def means(values: FloatArray) -> FloatArray:
-        """Means of each channel over each part."""
-        totals, counts = (np.add.reduceat(v, starts[:-1], axis=0, dtype=float) for v in (values, known))
+        """Return the mean of each channel over each part, repeated for every time of the part."""
+        totals = np.add.reduceat(values, starts[:-1], axis=0, dtype=float)  # (parts, channels)
         # A channel without any value stays without.
         return np.asarray(np.repeat(totals / np.maximum(counts, 1.0), lengths, axis=0))
 
-    values = np.where(known, collection.frames, 0.0)
+    values = np.where(observed, collection.frames, 0.0)  # (total time, channels)
     centre = means(values)
-    spread = np.sqrt(means(np.where(known, values - centre, 0.0) ** 2))
+    spread = np.sqrt(means(np.where(observed, values - centre, 0.0) ** 2))
     # A constant channel has a spread of rounding errors.
-    still = ~(spread > 1e-12 * np.abs(centre))
-    return Collection((collection.frames - centre) / np.where(still, 1.0, spread), collection.starts)
+    constant = ~(spread > _ROUNDING * np.abs(centre))
+    return Collection((collection.frames - centre) / np.where(constant, 1.0, spread), collection.starts)
 
 
 def with_position(collection: Collection) -> Collection:
     """Return the series with their position in time as one more channel, with the variance of the others together."""
+    # Evenly spread over [-reach, reach], it has a variance of reach^2 / 3.
     reach = np.sqrt(3.0 * np.nanvar(collection.frames, axis=0).sum())
     times = [np.linspace(-reach, reach, length) for length in collection.lengths]
     return Collection(np.column_stack([collection.frames, np.concatenate(times)]), collection.starts)
@@ -442,40 +480,46 @@ def with_position(collection: Collection) -> Collection:
 
 def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int | None) -> list[FloatArray]:
     """Return the distances under each setting; those that differ in the factor alone share a pass over the pairs."""
-    found: dict[Setting, FloatArray] = {}
-    for one in dict.fromkeys(s._pass for s in settings):
-        scaling, position, order = one
-        wanted = [s for s in settings if s._pass == one]
-        top = max(s.factor for s in wanted)
-        halvings = {s: round(float(np.log2(top / s.factor))) for s in wanted}
+    distances: dict[Setting, FloatArray] = {}
+    for one_pass in dict.fromkeys(s._pass for s in settings):
+        scaling, position, order = one_pass
+        settings_of_pass = [s for s in settings if s._pass == one_pass]
+        largest = max(s.factor for s in settings_of_pass)
+        # How often the largest factor is halved to give that of the setting.
+        halvings = {s: round(float(np.log2(largest / s.factor))) for s in settings_of_pass}
+        n_factors = 1 + max(halvings.values())
         series = scaled(collection, scaling)
-        sides = [windowed("X", with_position(series) if position else series, order)]
-        job, sides, _ = make_job("conditional_cs", "pair-median", top, {}, sides, n_factors=1 + max(halvings.values()))
+        if position:
+            series = with_position(series)
+        sides = [windowed("X", series, order)]
+        job, sides, _ = make_job("conditional_cs", "pair-median", largest, {}, sides, n_factors=n_factors)
         D, _ = distance_matrix(job, sides[0], None, n_jobs=n_jobs, output=IN_MEMORY)
-        D = D if job.n_factors > 1 else D[None]
-        found |= {s: check_distances("X", D[halving]) for s, halving in halvings.items()}
-    return [found[s] for s in settings]
+        by_halving = D if job.n_factors > 1 else D[None]  # (n_factors, n, n)
+        for s, halving in halvings.items():
+            distances[s] = check_distances("X", by_halving[halving])
+    return [distances[s] for s in settings]
 
 
-def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
+def _trials(distances: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
     """Try every setting for k clusters; best first."""
     tried = []
     # For a few hundred series, more threads take twice the processor time.
     with one_blas_thread():
-        for setting, D in known.items():
-            a, b = _both(D, k, seed)
-            agreement = _agreement(a, b)
-            tried.append(Trial(setting, agreement, min(_balance(a, k), _balance(b, k)), len(D)))
-    return sorted(tried, key=lambda trial: -round(trial.mark, 9))
+        for setting, D in distances.items():
+            spectral, k_medoids = _both_partitions(D, k, seed)
+            balance = min(_balance(spectral, k), _balance(k_medoids, k))
+            tried.append(Trial(setting, _agreement(spectral, k_medoids), balance, len(D)))
+    return sorted(tried, key=lambda trial: -round(trial.mark, _TRIAL_DIGITS))
 
 
-def _both(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
+def _both_partitions(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
+    """Return the k clusters under these distances by each of the two algorithms."""
     return _partition(D, k, "spectral", seed), _partition(D, k, "k_medoids", seed)
 
 
 def _partition(D: FloatArray, k: int, method: ClusteringMethod, seed: int) -> LabelArray:
     if method == "spectral":
-        return labels_by_affinity(local_affinity(D), k, check_rng(seed), starts=4)
+        return labels_by_affinity(local_affinity(D), k, check_rng(seed), starts=_TRIAL_STARTS)
     return labels_by_medoids(D, k, check_rng(seed))
 
 
@@ -484,12 +528,14 @@ def _agreement(a: LabelArray, b: LabelArray) -> float:
 
     Needed for every mark, without labels of the user: scikit-learn's takes 17 times as long, and 0.8 s to load.
     """
-    counts = common_members(a, b)
+    counts = common_members(a, b)  # (k_a, k_b)
     sizes_a, sizes_b = counts.sum(axis=1), counts.sum(axis=0)
-    of_a, of_b, of_both = entropy(sizes_a), entropy(sizes_b), entropy(counts)
-    by_chance = of_a + of_b - _expected_entropy(sizes_a, sizes_b)
-    most = (of_a + of_b) / 2 - by_chance
-    return float((of_a + of_b - of_both - by_chance) / most) if most > 1e-12 else 1.0
+    entropy_a, entropy_b, joint_entropy = entropy(sizes_a), entropy(sizes_b), entropy(counts)
+    # The information I(A; B) = H(A) + H(B) - H(A, B) above its mean over shuffled labels, and the most it can be.
+    chance_information = entropy_a + entropy_b - _expected_entropy(sizes_a, sizes_b)
+    above_chance = entropy_a + entropy_b - joint_entropy - chance_information
+    most = (entropy_a + entropy_b) / 2 - chance_information
+    return float(above_chance / most) if most > _ROUNDING else 1.0
 
 
 def _expected_entropy(a: IntArray, b: IntArray) -> float:
@@ -500,18 +546,22 @@ def _expected_entropy(a: IntArray, b: IntArray) -> float:
     from scipy.special import entr, gammaln
 
     n = int(a.sum())
-    log_factorial = gammaln(np.arange(1.0, n + 2))
-    common = np.arange(1, min(a.max(), b.max()) + 1)
-    a, b = a[:, None, None], b[:, None]
-    rest = n - a - b + common
-    possible = (common <= np.minimum(a, b)) & (rest >= 0)
-    parts = [np.where(possible, part, 0) for part in (common, a - common, b - common, rest)]
-    log_chance = sum(log_factorial[part] for part in (a, n - a, b, n - b))
-    log_chance = log_chance - log_factorial[n] - sum(log_factorial[part] for part in parts)
-    return float(np.sum(np.exp(np.where(possible, log_chance, -np.inf)) * entr(common / n)))
+    log_factorial = gammaln(np.arange(1.0, n + 2))  # of 0 to n
+    common = np.arange(1, min(a.max(), b.max()) + 1)  # (c,): none in common adds nothing to the entropy
+    a, b = a[:, None, None], b[:, None]  # (k_a, 1, 1) and (k_b, 1)
+    neither = n - a - b + common  # (k_a, k_b, c)
+    possible = (common <= np.minimum(a, b)) & (neither >= 0)
+    # P(c in common) = a! (n - a)! b! (n - b)! / (n! c! (a - c)! (b - c)! (n - a - b + c)!)
+    numerators = (a, n - a, b, n - b)
+    denominators = [np.where(possible, part, 0) for part in (common, a - common, b - common, neither)]
+    log_chance = sum(log_factorial[part] for part in numerators)
+    log_chance = log_chance - log_factorial[n] - sum(log_factorial[part] for part in denominators)
+    chance = np.exp(np.where(possible, log_chance, -np.inf))
+    return float(np.sum(chance * entr(common / n)))
 
 
 def _balance(labels: LabelArray, k: int) -> float:
+    """Return the entropy of the cluster sizes over that of k equal ones."""
     return float(entropy(np.bincount(labels)) / np.log(k))
 
 
@@ -526,16 +576,16 @@ def clusters_of(
     k_marks: dict[int, float] | None = None,
 ) -> SeriesClusters:
     """Cluster the fused graphs or the votes, or the distances if there is only one setting."""
-    ballots = [labels for matrix in matrices for labels in _both(matrix, k, seed)]
+    ballots = [labels for matrix in matrices for labels in _both_partitions(matrix, k, seed)]  # two of each setting
     together = np.mean([ballot[:, None] == ballot for ballot in ballots], axis=0)  # (n, n)
-    vote = len(votes) > 1
+    several = len(votes) > 1
     # Of all settings that the labels come from, and not of the best one alone. Their units differ with the window.
-    D = np.mean([matrix / median_distance(matrix) for matrix in matrices], axis=0) if vote else matrices[0]
+    D = np.mean([matrix / median_distance(matrix) for matrix in matrices], axis=0) if several else matrices[0]
     if method == "spectral":
-        A = fused([local_affinity(matrix) for matrix in matrices]) if vote else local_affinity(D)
+        A = fused([local_affinity(matrix) for matrix in matrices]) if several else local_affinity(D)
         labels = labels_by_affinity(A, k, check_rng(seed))
     else:
-        labels = labels_by_medoids(1.0 - together if vote else D, k, check_rng(seed))
+        labels = labels_by_medoids(1.0 - together if several else D, k, check_rng(seed))
     return SeriesClusters(
         labels,
         medoids_of(D, labels),
