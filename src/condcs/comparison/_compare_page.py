@@ -463,8 +463,8 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, column_in
     margin = 0.03 * (high - low)
     axes.set_xlim((low - margin, high + margin) if margin > 0 else None)
     if column.kind == "date":
-        first, last = axes.get_xlim()
-        ticks = np.linspace(first, last, 7)[1::2]
+        start, end = axes.get_xlim()
+        ticks = np.linspace(start, end, 7)[1::2]
         axes.set_xticks(ticks, [*map(as_date, ticks)], fontsize=8)
     elif column.cycle is not None:
         axes.set_xticks(*column.cycle.ticks(), fontsize=8)
