@@ -26,7 +26,8 @@ Generator = Literal["von_neumann", "log_det"]
 Matrix = Literal["covariance", "correntropy"]
 
 RIDGE = 1e-8
-"""Smallest eigenvalue that is left as it is, as a part of the trace."""
+"""Smallest eigenvalue that stays as it is, as a part of the trace: logarithms and inverses of smaller ones would be
+made of rounding errors. Documented in `conditional_bregman`."""
 
 
 @public
@@ -178,21 +179,24 @@ def _covariance(backend: Backend, values: Array) -> Array:
 
 
 def _centred_correntropy(backend: Backend, values: Array, width: FloatArray) -> Array:
+    """Return the centred correntropy matrix (d, d) of rows (n, d), with one bandwidth for all entries."""
     xp = backend.xp
     n, d = values.shape
     # The columns as groups of single numbers: their marginal interaction is the second term, in tiles and in one call.
     groups = Groups((n,) * d)
     (sums,) = log_row_sums([gaussian(backend, values.T.reshape((-1, 1)), width)], groups)
-    apart = marginal_interaction(backend, sums, groups)
+    log_over_pairs = marginal_interaction(backend, sums, groups)  # (d, d)
+    # The first term, over the entries of one row: a list of d rows of the matrix.
     z = values / backend.from_numpy(width, values)
-    together = [xp.mean(xp.exp(-0.5 * (z - z[:, a : a + 1]) ** 2), axis=0) for a in range(d)]
-    difference = xp.stack(together) - xp.exp(apart)
+    within_rows = [xp.mean(xp.exp(-0.5 * (z - z[:, a : a + 1]) ** 2), axis=0) for a in range(d)]
+    difference = xp.stack(within_rows) - xp.exp(log_over_pairs)
     return 0.5 * (difference + difference.T)
 
 
 def _definite(backend: Backend, c: Array) -> Array:
     """Lift the spectrum until its smallest eigenvalue is a hundred-millionth of the trace; leave it alone if it is."""
     xp, d = backend.xp, c.shape[0]
+    # In single precision the rounding error of an eigenvalue is larger than that.
     limit = max(RIDGE, 4 * d * float(xp.finfo(c.dtype).eps))
     missing = limit * xp.sum(c.diagonal()) - xp.linalg.eigvalsh(c)[0]
     ridge = xp.where(missing > 0, missing, xp.zeros_like(missing))
@@ -219,6 +223,8 @@ def _recompose(vectors: Array, values: Array) -> Array:
 
 
 def _log_derivative(xp: Any, values: Array, vectors: Array, direction: Array) -> Array:
+    """Return the derivative of the matrix logarithm in a direction, from eigenvalues and eigenvectors."""
+    # Divided differences are log(1 + gap) / (gap low), with the gap in units of the lower eigenvalue; 1 / low without.
     low = xp.minimum(values[:, None], values[None, :])
     gap = xp.abs(values[:, None] - values[None, :]) / low
     apart = gap > 0

@@ -334,8 +334,9 @@ def _uniform(seed: int, stream: int, rows: RowChunk) -> FloatArray:
 
 def _landmarks_and_pilots(source: RowSource, measure: RowSums, seed: int) -> ExactRows:
     """Draw landmarks and pilot rows, a share from each group and category."""
-    codes, counts = source.categories
+    codes, counts = source.categories  # (categories,) and (categories, G)
     block = counts.sum(axis=1, keepdims=True)
+    # All rows of a small category; of others, from each group, twice the root of the category's size and 200 at most.
     landmarks = np.minimum(counts, np.minimum(LANDMARKS, np.ceil(2 * np.sqrt(block)))).astype(np.int64)
     landmarks = np.where(block <= LANDMARKS, counts, landmarks)
     pilots = np.minimum(counts - landmarks, np.maximum(2, np.ceil(PILOTS * counts / counts.sum(axis=0)))).astype(int)

@@ -197,7 +197,7 @@ def on_grid(grid_indices: IntArray | None, values: FloatArray) -> FloatArray:
 
 
 def _aligned(series: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Give pandas series the times of all of them; NaN where one has none."""
+    """Return pandas series on the times of all of them together, NaN where one has none; others as they are."""
     indices: list[Any] = [getattr(one, "index", None) for one in series.values()]
     if not indices or not all(hasattr(index, "union") for index in indices):
         return series
@@ -268,14 +268,18 @@ def check_different(series: Sequence[Series]) -> None:
 
 
 def _in_median_unit(name: str, values: FloatArray) -> Series:
+    """Return a series in units of the power of two near the median of its magnitudes."""
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
-    middle, largest = np.frexp([np.partition(sizes, len(sizes) // 2)[len(sizes) // 2], sizes.max()])[1]
+    median = np.partition(sizes, len(sizes) // 2)[len(sizes) // 2]
+    # The exponents of the powers of two next to these two.
+    middle, largest = np.frexp([median, sizes.max()])[1]
     # Not the largest value but the median counts, so that one outlier does not push the others out of range.
     exponent = int(max(middle, largest - _MOST_ABOVE))
     return Series(name, np.ldexp(values, -exponent), exponent)
 
 
 def _as_floats(argument: str, value: Any) -> FloatArray:
+    """Return an array of any library as float64; an error says which columns hold something else."""
     if value is None or isinstance(value, str | bytes | dict | set):
         raise DataError(
             f"{named(argument)} must be an array, got {type(value).__name__}. Pass numbers, one row per time."
@@ -307,10 +311,11 @@ def _is_numeric(kind: Any) -> bool:
 
 
 def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: Missing) -> None:
+    """Check that there are rows, values in every column, none that are infinite or not allowed to be missing."""
     check_choice("missing", missing, get_args(Missing))
     if not len(values):
         raise ShapeError(f"{named(argument)} must have rows, got none. Pass one row per time.")
-    absent = np.isnan(values).all(axis=0)
+    absent = np.isnan(values).all(axis=0)  # (columns,)
     if absent.any():
         raise DataError(
             f"{named(argument)} must have values, but column {names[int(np.argmax(absent))]!r} is NaN. Drop it."
@@ -439,14 +444,17 @@ class CausalProblem:
     def times(self) -> IntArray:
         """Times of the targets."""
         n, reach = len(self.series[0]), self.embedding.reach
-        complete = np.arange(n) >= max(self.first, reach)
-        for v, steps in {part for link in self.links for part in self._looked_at(link)} if reach < n else ():
+        complete = np.arange(n) >= max(self.first, reach)  # (n,)
+        if reach >= n:
+            return np.flatnonzero(complete)
+        for v, steps in {part for link in self.links for part in self._looked_at(link)}:
             is_measured = self.series[v].is_measured
             for s in steps:
                 complete[reach:] &= is_measured[reach - s : n - s]
         return np.flatnonzero(complete)
 
     def _looked_at(self, link: Link) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the series that a link looks at, each with its steps before the target; 0 is the target itself."""
         e = self.embedding
         return [(link.target, (0, *e.own_steps)), *((v, e.source_steps) for v in (link.source, *link.conditioning_set))]
 

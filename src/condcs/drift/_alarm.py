@@ -182,25 +182,19 @@ class Alarm(Printable):
             residuals = "its residuals" if self.quantity == "mean" else "the products of the residuals"
             what = f"the standard deviation of {residuals}"
         there = "" if self.everywhere else " there"
-        reference_value, recent_value = (
-            side.deviation if self.of_spread else side.mean for side in (self.before, self.after)
-        )
-        was = (
-            "is not known in the reference"
-            if reference_value is None
-            else f"was {reference_value:.4g} in the reference"
-        )
-        if self.after.rows < FEWEST_SUMMARISED or recent_value is None:
+        usual, recent = (side.deviation if self.of_spread else side.mean for side in (self.before, self.after))
+        was = "is not known in the reference" if usual is None else f"was {usual:.4g} in the reference"
+        if self.after.rows < FEWEST_SUMMARISED or recent is None:
             verb = "is" if self.after.rows == 1 else "are"
             rows = counted(self.after.rows, "row")
             return f"{what}{there} {was}; {rows}{there} since then {verb} too few to show a change of it"
         if not self.shown:
             rows = counted(self.after.rows, "row")
             return (
-                f"{what}{there} {was} and is {recent_value:.4g} in the {rows} since then, in which alone no change of "
+                f"{what}{there} {was} and is {recent:.4g} in the {rows} since then, in which alone no change of "
                 "it can be shown"
             )
-        return f"{what}{there} {was} and is {recent_value:.4g} now"
+        return f"{what}{there} {was} and is {recent:.4g} now"
 
 
 def describe_alarm(
@@ -213,9 +207,9 @@ def describe_alarm(
     scale: float,
     threshold: float,
 ) -> Alarm:
-    """Explain the alarm that the last of the rows raised, when a value in units of the scale was large enough.
+    """Explain the alarm that the last of these rows raised, when a value in units of the scale was large enough.
 
-    `last_rows` are the rows of the stream that are kept, oldest first; `reference` those of x and y of the reference.
+    `last_rows` are those of the stream, oldest first; `reference` is x and y of some rows of the reference.
     """
     # 1. The score s and the family f with the largest value, which is the evidence; and the bets that have won it.
     s, f = map(int, np.unravel_index(int(np.argmax(sums.values)), sums.values.shape))

@@ -52,6 +52,10 @@ number of stretches, which are longer in a long reference."""
 _COPIES = 0.05
 """Share of rows that may be copies of others: a row that is ranked may have been fitted, and then scores too well."""
 
+_AGREEING = 0.99
+"""Share of the pairs of equal cells, in the column that has the fewest, that are pairs of equal rows if rows are
+copies; of rows that are none, few agree in all columns where they agree in one of many values."""
+
 _SHORTEST = 6.0
 """Least square root of the number of rows, times one less the sum of the coefficients of an autoregression. The mean of
 the residuals is known to one over this, in units of innovations: to a sixth. So 0.8 wants 900 rows."""
@@ -144,7 +148,9 @@ def _repetition(rows: FloatArray) -> str:
         return "rows of the reference are repeated one after the other"
     distinct = len(counts[0])
     # Copies agree in all columns if they do in one of many values. Columns of few values make equal rows of themselves.
-    if n / 10 < distinct < (1 - _COPIES) * n and equal > 0.99 * min(equal_cells):
+    has_many_values = distinct > n / 10
+    has_copies = distinct < (1 - _COPIES) * n
+    if has_many_values and has_copies and equal > _AGREEING * min(equal_cells):
         return f"{n - distinct:,} rows of the reference are copies of others. Leave them out"
     return ""
 
