@@ -81,9 +81,9 @@ def check_variable(
             f"{len(flags)}. Give one kernel name per column, or a single name for all."
         )
     tables = _encode_labels(title, tables, names, flags, backend, dtype)
-    floats = [
-        _as_float(name, t, names, backend, dtype, kernel_option) for (name, _), t in zip(parts, tables, strict=True)
-    ]
+    floats = []
+    for (name, _), table in zip(parts, tables, strict=True):
+        floats.append(_as_float(name, table, names, backend, dtype, kernel_option))
     values = floats[0] if len(floats) == 1 else backend.concat(floats)
     if not backend.is_traced(values) and not bool(backend.xp.isfinite(backend.detach(values)).all()):
         raise DataError(_not_finite(parts, floats, names, backend))
@@ -93,10 +93,15 @@ def check_variable(
 def label_names(parts: Parts, variable: Variable, column: int) -> dict[float, str]:
     """Return what the codes of a label column of a checked variable stand for."""
     tables = _matched_by_name(parts, [_as_table(name, value, backend_of(value)) for name, value in parts])
-    cells = [cell for table in tables for cell in table[:, column].tolist()]
-    codes, rows = np.unique(np.asarray(variable.values)[:, column], return_index=True)
-    whole = [int(c) if isinstance(c, float) and c.is_integer() else c for c in (cells[row] for row in rows)]
-    return {float(code): str(cell) for code, cell in zip(codes, whole, strict=True)}
+    cells = [cell for table in tables for cell in table[:, column].tolist()]  # of the pool
+    codes, first_rows = np.unique(np.asarray(variable.values)[:, column], return_index=True)
+    names = {}
+    for code, row in zip(codes, first_rows, strict=True):
+        cell = cells[row]
+        # 3 for 3.0
+        is_whole = isinstance(cell, float) and cell.is_integer()
+        names[float(code)] = str(int(cell) if is_whole else cell)
+    return names
 
 
 def check_same_rows(first: Variable, first_parts: Parts, second: Variable, second_parts: Parts) -> None:
@@ -475,7 +480,8 @@ def unless_named_alike(first: Any, second: Any) -> Any:
 
 def column_order(first: str, expected: list[Any], name: str, columns: list[Any]) -> list[int]:
     """Return where the expected columns stand among those of another table; refuse other names."""
-    missing, extra = ([str(c) for c in a if c not in b] for a, b in ((expected, columns), (columns, expected)))
+    missing = [str(column) for column in expected if column not in columns]
+    extra = [str(column) for column in columns if column not in expected]
     if missing or extra or len(set(columns)) < len(columns):
         differ = [f"{named(name)} lacks {', '.join(map(repr, missing))}"] if missing else []
         differ += [f"{named(first)} lacks {', '.join(map(repr, extra))}"] if extra else []
@@ -495,7 +501,9 @@ def _encode_labels(
         return tables
     pool = backend.concat(tables)
     columns = [pool[:, c] for c in range(pool.shape[1])]
-    for c in (c for c, is_label in enumerate(flags) if is_label):
+    for c, is_label in enumerate(flags):
+        if not is_label:
+            continue
         if backend.name == "numpy":
             columns[c] = _label_codes(title, columns[c], names[c])
         else:

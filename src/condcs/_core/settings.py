@@ -137,7 +137,9 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._limits = threading.Lock(), 0, list[Any]()
+        self._lock = threading.Lock()
+        self._inside = 0  # blocks that have been entered and not left
+        self._limits = list[Any]()  # set by those, the last one to be lifted first
 
     def enter(self, libraries: Any) -> None:
         with self._lock:

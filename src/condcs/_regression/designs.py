@@ -300,7 +300,10 @@ def _single_columns(maker: DesignMaker) -> Functions:
         return
     splines = maker.splines_of(int(np.clip(maker.rows // _ROWS_PER_KNOT, _FEWEST_KNOTS, maker.sizes.knots)))
     lines = numbers.T[:, :, None]  # (d, n, 1)
-    by_column = [in_deviations(np.hstack(pair)).astype(maker.dtype) for pair in zip(lines, splines, strict=True)]
+    by_column = []
+    for line, splines_of_column in zip(lines, splines, strict=True):
+        functions = in_deviations(np.hstack([line, splines_of_column]))
+        by_column.append(functions.astype(maker.dtype))
     yield from ((f"column {j + 1}", block) for j, block in enumerate(by_column))
     if sum(block.shape[1] for block in by_column) <= maker.rows // _ROWS_PER_FINE_SPLINE:
         yield "fine additive", np.hstack(by_column)

@@ -22,11 +22,13 @@ Jump = tuple[float, list[JumpBox]]
 """How large a jump is, and the boxes whose indicators follow it."""
 
 _SHARES = (32, 16, 8)
-"""Windows on either side of a place: one of so many equal parts of the rows. Narrow ones tell jumps apart that follow
-closely on one another, wide ones see small jumps."""
+"""Windows on either side of a place: one of so many equal parts of the rows. Of single steps by 0.5 to 1 deviations at
+400 rows the widest finds nearly all that are found (49 of 100 at 0.75, with the narrower ones 52); narrow ones are for
+jumps that follow closely on one another."""
 _FEWEST_ROWS = 12
-"""Rows of a window, or of a value, at least: the mean of fewer is not nearly normal, as the bound of a jump takes
-it."""
+"""Rows of a window, or of a value, at least: the mean of fewer is not nearly normal, as the bound of a jump takes it.
+In noise, 200 rows along one column, something is found in 8 of 100 searches with 4 or 8 rows, in 5 with 12 and in 3
+with 20, and steps are found as often with all of these."""
 _MOST_VALUES, _ROWS_PER_VALUE = 40, 10
 """Values of a column that are compared as such, at most, and rows for each of them: an indicator per value takes as
 many degrees of freedom. A column with more is searched from place to place."""
@@ -37,15 +39,17 @@ where exactly they lie is found afterwards, among all rows."""
 _REFINEMENTS = 2
 """How often the two cuts of a corner are placed anew, each given the other."""
 _MARGIN = 2.0
-"""By so much a squared contrast must be larger than the largest of as many squared normal variables: with more of it
-smaller jumps stay in the residuals, with less of it noise is followed."""
+"""By so much a squared contrast must be larger than the largest of as many squared normal variables. In noise (200 to
+1,000 rows, one to five columns, 200 searches of each) something is then found in 1 to 5 of 100 searches, with 0 in 4 to
+13 and with 4 in 0 to 3; of steps by 0.75 deviations at 400 rows 52 of 100 are found, with 0 and 4 instead 66 and 43."""
 _ROWS_PER_JUMP = 20
 """Rows for each indicator: more of them would follow single rows, because they are hardly penalised."""
 _NEGLIGIBLE = 1e-3
 """Deviation of residuals, in units of their variable, below which they are no noise: what is explained to the third
 digit leaves errors of approximation, which look like jumps."""
 _CLIPPED = 3.0
-"""Residuals are cut off at so many deviations, so that no single row makes a jump."""
+"""Residuals are cut off at so many deviations, so that no single row makes a jump. With 2, fewer steps are found; 3, 5
+and 50 found alike in noise that is normal or has heavy tails (t with 3 degrees of freedom)."""
 
 
 def jumps(x: RealArray, residuals: RealArray) -> list[JumpBox]:

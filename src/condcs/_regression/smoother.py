@@ -191,7 +191,10 @@ class Smoother(RegressionOnX):
         # What no design explains is left as it is: the regression on a constant.
         residuals = targets.astype(self._dtype)
         without_row = (targets * (n / (n - 1))).astype(self._dtype)
-        chosen = {target: fit._replace(penalty=max(fit.penalty - smaller_penalties, 0)) for target, fit in fits.items()}
+        chosen: dict[int, Fit] = {}
+        for target, fit in fits.items():
+            # Penalties come in order, the smallest first.
+            chosen[target] = fit._replace(penalty=max(fit.penalty - smaller_penalties, 0))
         # Targets with the same fit are done together.
         for fit in set(chosen.values()):
             columns = [target for target, fit_of_target in chosen.items() if fit_of_target == fit]

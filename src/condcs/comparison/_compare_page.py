@@ -259,11 +259,11 @@ def _independence(rows: RowDependence) -> str:
     if rows.pvalues is None or rows.autocorrelations is None or rows.lags is None:
         return f"{copies}; dependence along the rows was not tested"
     tables = ("in the reference", "in the current table")
-    each = (
-        f"{correlation:.2f} over {counted(lag, 'row')} {table} (p = {show_p(pvalue)} over ten lags)"
-        for correlation, lag, table, pvalue in zip(rows.autocorrelations, rows.lags, tables, rows.pvalues, strict=True)
-    )
-    return f"{copies}; largest autocorrelation of the residuals of {rows.response} along the rows: {' and '.join(each)}"
+    said = []
+    for correlation, lag, table, pvalue in zip(rows.autocorrelations, rows.lags, tables, rows.pvalues, strict=True):
+        lags = counted(lag, "row")
+        said.append(f"{correlation:.2f} over {lags} {table} (p = {show_p(pvalue)} over ten lags)")
+    return f"{copies}; largest autocorrelation of the residuals of {rows.response} along the rows: {' and '.join(said)}"
 
 
 def _reproduce(page: Page, comparison: Comparison, command: str | None) -> None:

@@ -81,7 +81,8 @@ def sizes(comparison: Comparison) -> WordTable:
 
 def about(comparison: Comparison) -> list[tuple[str, str]]:
     """Say which tables were compared, and which of their columns."""
-    return [*((role, f"{title}, {rows}") for role, title, rows in sizes(comparison).rows), *variables(comparison)]
+    tables = [(role, f"{title}, {rows}") for role, title, rows in sizes(comparison).rows]
+    return [*tables, *variables(comparison)]
 
 
 def variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:

@@ -166,10 +166,10 @@ class Page(Printable):
         """Return the page as text."""
         self._flush()
         style = resources.files("condcs.report").joinpath("page.css").read_text(encoding="utf-8")
-        sections = [
-            f'<section aria-labelledby="s{number}"><h2 id="s{number}">{_escape(title)}</h2>{"".join(parts)}</section>'
-            for number, (title, parts) in enumerate(zip(self._sections, self._parts[1:], strict=True), start=1)
-        ]
+        sections = []
+        for number, (title, parts) in enumerate(zip(self._sections, self._parts[1:], strict=True), start=1):
+            head = f'<h2 id="s{number}">{_escape(title)}</h2>'
+            sections.append(f'<section aria-labelledby="s{number}">{head}{"".join(parts)}</section>')
         lead = f'<p class="lead">{_escape(self._lead)}</p>' if self._lead else ""
         return "\n".join(
             [
@@ -206,9 +206,9 @@ class Page(Printable):
         """Return the list of sections, if there are enough."""
         if len(self._sections) < _SECTIONS_WITH_CONTENTS:
             return ""
-        items = (
-            f'<li><a href="#s{number}">{_escape(entry)}</a></li>' for number, entry in enumerate(self._entries, start=1)
-        )
+        items = []
+        for number, entry in enumerate(self._entries, start=1):
+            items.append(f'<li><a href="#s{number}">{_escape(entry)}</a></li>')
         return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
 
     def _add(self, part: str) -> None:
