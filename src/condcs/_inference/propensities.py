@@ -328,13 +328,13 @@ def cross_fitted(classifier: Any, x: RealArray, groups: LabelArray, count: int) 
         )
     smallest = int(np.bincount(groups).min())
     folds = min(_FOLDS, smallest)
-    position = np.empty(len(groups), np.int64)
+    fold_of_row = np.empty(len(groups), np.int64)
     for g in range(count):
         rows = np.flatnonzero(groups == g)
-        position[rows] = np.arange(len(rows)) % folds
+        fold_of_row[rows] = np.arange(len(rows)) % folds
     probabilities = np.empty((len(groups), count))
     for fold in range(folds):
-        held = position == fold
+        held = fold_of_row == fold
         model = _clone(classifier).fit(x[~held], groups[~held])
         probabilities[held] = model.predict_proba(x[held])
     return check_probabilities(probabilities, len(groups), count)
