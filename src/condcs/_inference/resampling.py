@@ -52,8 +52,8 @@ _LEAST_VARIANCE = 1e-12
 rounding, and it is divided by."""
 
 _LEAST_DEVIATION = ROUNDING * 1e-3
-"""Deviation of a statistic up to which it is the same under every labelling, but for rounding. All answers of `python -m
-benchmarks answers` are the same with 1e-12 and with 1e-18."""
+"""Deviation of a statistic up to which it is the same under every labelling, but for rounding. All answers that
+`python -m benchmarks answers` compares are the same with 1e-12 and with 1e-18."""
 
 _SKEWNESSES = 0.05, 6.0
 """Skewness of a gamma distribution between which its cube root is taken as normal: at 0 the formula divides by 0, and
