@@ -25,7 +25,7 @@ def _advance(state: Any) -> Any:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    return state, np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return state, np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)  # 53 bits, divided by 2^53
 
 
 @njit(nogil=True)

@@ -46,6 +46,8 @@ _MOST_LABELS = 12
 """Labels of a histogram, the most frequent ones: as many as a number has bins."""
 _MOST_SUMMARIES = 3
 """Labels whose shares are listed, those that changed most."""
+_SLACK = 1e-9
+"""Taken off what is rounded up: a quotient such as 2 / 0.05 may come out a last digit above a whole number."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -246,8 +248,8 @@ def explain(
     --------
     >>> from condcs.datasets import make_local_shift
     >>> data = make_local_shift(200)
-    >>> found = explain(data.xp, data.yp, data.xq, data.yq)
-    >>> len(found.regions), found.regions[0].kind
+    >>> explanation = explain(data.xp, data.yp, data.xq, data.yq)
+    >>> len(explanation.regions), explanation.regions[0].kind
     (1, 'mean')
     """
     check_integer("max_regions", max_regions, 1)
@@ -258,14 +260,10 @@ def explain(
     weight_parts = numpy_parts(weights_p=weights_p, weights_q=weights_q)
     cluster_parts = numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q)
     present = PresentRows.of(weight_parts, x_parts, y_parts, cluster_parts)
-    x_parts, y_parts, weight_parts, cluster_parts = (
-        present.of_parts(parts) for parts in (x_parts, y_parts, weight_parts, cluster_parts)
-    )
+    x_parts, y_parts = present.of_parts(x_parts), present.of_parts(y_parts)
+    weight_parts, cluster_parts = present.of_parts(weight_parts), present.of_parts(cluster_parts)
     inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts, *weight_parts)))
-    x, y = (
-        _variable(inputs, parts, role, kernel)
-        for parts, role, kernel in ((x_parts, "x", kernel_x), (y_parts, "y", kernel_y))
-    )
+    x, y = _variable(inputs, x_parts, "x", kernel_x), _variable(inputs, y_parts, "y", kernel_y)
     check_same_rows(x, x_parts, y, y_parts)
     weights = inputs.weights(weight_parts, x.sizes).weights
     adjustment = Adjustment.of(
@@ -330,8 +328,8 @@ def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variab
 
 def _check_enough(n_resamples: int, alpha: float) -> None:
     """Refuse fewer resamples than a significant p-value needs."""
-    # The smallest p-value is twice 1 / (1 + n_resamples), for two halves. (Rounding must not ask for one more.)
-    least = int(np.ceil(2 / alpha - 1e-9)) - 1
+    # The smallest p-value is 2 / (1 + n_resamples), twice the smallest chance, for two halves.
+    least = int(np.ceil(2 / alpha - _SLACK)) - 1
     if n_resamples < least:
         raise ParameterError(
             f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
@@ -550,10 +548,12 @@ def _shift_of_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Seq
     pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), effective)
     summaries = tuple(zip(("mean", "spread"), *(_moments(*part) for part in parts), strict=True))
     edges = _edges(pooled)
-    shares = [
-        np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=weights)[0] for values, weights in parts
-    ]
-    shares_p, shares_q = (tuple(of_sample.tolist()) for of_sample in shares)
+
+    def shares(values: FloatArray, weights: FloatArray) -> tuple[float, ...]:
+        # What lies beyond the outermost edges counts in the outermost bins.
+        return tuple(np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=weights)[0].tolist())
+
+    shares_p, shares_q = (shares(*part) for part in parts)
     return _InputShift(pvalue, summaries, tuple(edges.tolist()), shares_p, shares_q)
 
 
@@ -563,6 +563,7 @@ def _shift_of_labels(
     """Compare labels: codes and weights of both samples, and how many rows each is worth."""
     codes = np.unique(np.concatenate([values for values, _ in parts]))
     names = [labels[code] for code in codes.tolist()]
+    # (2, labels)
     shares = np.array([np.bincount(np.searchsorted(codes, values), weights, len(codes)) for values, weights in parts])
     pvalue = _chi_squared(shares * np.array(sizes)[:, None])
     most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")

@@ -491,7 +491,8 @@ def predictor_statistic(
     tables = [view.table for view in views if view.table is not None]
     half_steps = [view.half_steps for view in views if view.half_steps is not None]
     in_tables = len(tables) == len(half_steps) == len(views)
-    if (2 if in_tables else 2 + len(views)) * 8 * n * n > GRAM_BUDGET:
+    n_matrices = 2 if in_tables else 2 + len(views)
+    if n_matrices * 8 * n * n > GRAM_BUDGET:
 
         def pair_by_pair(orders: IntArray) -> FloatArray:
             values = []

@@ -40,6 +40,9 @@ MOST_ROWS = 20_000
 FEWEST_ROWS = 20
 """Rows that each sample must have."""
 
+_FEWEST_RESAMPLES = 50
+"""Resamples of an interval: with so many, a standard error is itself off by a tenth."""
+
 PARTS = {
     "inputs_moved": "inputs that both have, more or less often",
     "new_inputs": "inputs that are new",
@@ -154,13 +157,13 @@ def loss_change(
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> before, now = rng.normal(size=500), rng.normal(0.8, 1, size=500)
-    >>> found = loss_change(before, np.exp(before / 2), now, np.exp(now / 2))
-    >>> found.total.low > 0, found.relation.low < 0 < found.relation.high
+    >>> xp, xq = rng.normal(size=500), rng.normal(0.8, 1, size=500)
+    >>> change = loss_change(xp, np.exp(xp / 2), xq, np.exp(xq / 2))
+    >>> change.total.low > 0, change.relation.low < 0 < change.relation.high
     (True, True)
     """
     level = check_probability("confidence_level", confidence_level, 0.95)
-    check_integer("n_resamples", n_resamples, 50)
+    check_integer("n_resamples", n_resamples, _FEWEST_RESAMPLES)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
     x_parts, loss_parts = numpy_parts(xp=xp, xq=xq), numpy_parts(loss_p=loss_p, loss_q=loss_q)

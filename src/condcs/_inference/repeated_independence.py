@@ -115,10 +115,15 @@ class RepeatedIndependence:
         )
         of_x, of_y, of_z = (blake2b(values.data, digest_size=16).hexdigest() for values in (x, y, z))
         smoother = self._once(lambda: QuickSmoother(z), "smoother", of_z)
-        first, second = (
-            self._once(partial(adjusted_response, v, (False,) * v.shape[1], smoother), "response", of_v, of_z)
-            for v, of_v in ((x, of_x), (y, of_y))
-        )
+
+        def adjusted(values: FloatArray, key: str) -> Response:
+            is_label = (False,) * values.shape[1]
+            response: Response = self._once(
+                partial(adjusted_response, values, is_label, smoother), "response", key, of_z
+            )
+            return response
+
+        first, second = adjusted(x, of_x), adjusted(y, of_y)
         # The same for every z.
         waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
         wave_residuals = self._once(lambda: smoother.residuals(waves)[0], "residuals of waves", of_x, of_z)

@@ -51,6 +51,10 @@ _LEAST_VARIANCE = 1e-12
 """Variance of the other values, in units of that of all, where a value is the only one that differs: what they have is
 rounding, and it is divided by."""
 
+_LEAST_DEVIATION = ROUNDING * 1e-3
+"""Deviation of a statistic up to which it is the same under every labelling, but for rounding. All answers that
+`python -m benchmarks answers` compares are the same with 1e-12 and with 1e-18."""
+
 _SKEWNESSES = 0.05, 6.0
 """Skewness of a gamma distribution between which its cube root is taken as normal: at 0 the formula divides by 0, and
 from 6 on, where the mean 1 - skewness^2 / 36 of the root is no longer positive, it makes no sense."""
@@ -364,8 +368,7 @@ def _chances(values: FloatArray) -> FloatArray:
     1 / (9 a) (Wilson and Hilferty); the skewness is 2 / sqrt(a).
     """
     deviation = values.std(axis=1, keepdims=True)
-    # Smaller than elsewhere: the sums that come here need not be in the unit of the terms of a statistic.
-    varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), ROUNDING * 1e-3)
+    varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), _LEAST_DEVIATION)
     units = np.where(varies, (values - values.mean(axis=1, keepdims=True)) / np.where(varies, deviation, 1.0), 0.0)
 
     # Moments of the other columns (k x P).

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from condcs._core.arrays import FloatArray, RealArray
+from condcs._inference.responses import MADS_PER_DEVIATION
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import largest_size
 
@@ -83,8 +84,7 @@ def standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, Rea
     if residuals.std() <= _NEGLIGIBLE * scaled.std():
         return np.zeros_like(residuals), np.zeros_like(residuals)
     residuals = residuals - np.median(residuals)
-    # 1.4826 median absolute deviations are a standard deviation of normal numbers.
-    deviation = 1.4826 * float(np.median(np.abs(residuals))) or float(residuals.std())
+    deviation = MADS_PER_DEVIATION * float(np.median(np.abs(residuals))) or float(residuals.std())
     clipped = np.clip(residuals / deviation, -_CLIPPED, _CLIPPED)
     # Where the noise is large a row tells less.
     squares = clipped**2

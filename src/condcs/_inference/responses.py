@@ -35,6 +35,9 @@ _CLIPPED_IN_KERNELS = 4.0
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
 
+MADS_PER_DEVIATION = 1.4826
+"""Median absolute deviations in the standard deviation of a normal variable: 1 / 0.6745, its upper quartile."""
+
 _ROUNDING = 1e-9
 """Residuals below this share of a column's deviation are rounding errors of the regression, and no response."""
 
@@ -260,8 +263,7 @@ def _clip(residuals: RealArray, limit: float) -> RealArray:
     if not residuals.shape[1]:
         return residuals
     centred = residuals - np.median(residuals, axis=0)
-    # 1.4826 makes the median absolute deviation that of a normal variable with variance 1.
-    deviation = 1.4826 * np.median(np.abs(centred), axis=0)
+    deviation = MADS_PER_DEVIATION * np.median(np.abs(centred), axis=0)
     # More than half of the rows may be equal.
     deviation = np.where(deviation > 0, deviation, residuals.std(axis=0))
     return np.asarray(np.clip(centred / np.where(deviation > 0, deviation, 1.0), -limit, limit))

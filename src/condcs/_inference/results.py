@@ -111,6 +111,9 @@ _BALANCE = {
 
 _WITHIN_CHANCE = " (no more than chance makes it: other views found the difference, and `estimate` cannot size it)"
 
+_FEWEST_RESAMPLES = 20
+"""Bootstrap samples of an interval: the ends of one of 95% then lie halfway between the two outermost values."""
+
 _SMALL = 0.05
 """P-value from which on the summary does not speak of a difference; chance is judged at the same level."""
 
@@ -265,8 +268,8 @@ class TestResult(ByValue):
         >>> import numpy as np
         >>> from condcs import two_sample_test
         >>> y = np.random.default_rng(0).normal(size=(2, 100))
-        >>> found = two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).estimate(rng=0)
-        >>> found.low < found.value < found.high
+        >>> estimate = two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).estimate(rng=0)
+        >>> estimate.low < estimate.value < estimate.high
         True
         """
         return self._reflected(confidence_level, n_resamples, rng)
@@ -274,7 +277,7 @@ class TestResult(ByValue):
     def _reflected(self, confidence_level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
         """Subtract the mean under the null from the divergence, and put the bootstrap's spread about the result."""
         confidence_level = check_probability("confidence_level", confidence_level, 0.95)
-        check_integer("n_resamples", n_resamples, 20)
+        check_integer("n_resamples", n_resamples, _FEWEST_RESAMPLES)
         if self._resample is None:
             raise ParameterError(
                 f"`confidence_interval` must be asked of a test that has one divergence, got one of {self.measure!r} "

@@ -638,9 +638,8 @@ class AnchoredConditional:
         self.weights = np.ones(self.n) if weights is None else np.asarray(weights, np.float64)
         # Kernels with 1 on the diagonal: a mass is at least the row's own weight, and B at most A.
         self.bounded = self.x.diagonal() is None and self.y.diagonal() is None
-        self._inverses = [
-            pseudo_inverse(gram, _SMALLEST_EIGENVALUE) for gram in self._grams(self.landmarks, self.landmarks)
-        ]
+        at_landmarks = self._grams(self.landmarks, self.landmarks)
+        self._inverses = [pseudo_inverse(gram, _SMALLEST_EIGENVALUE) for gram in at_landmarks]
         self._trust = self._fitted_trust()
 
     def __call__(self, labels: LabelArray) -> FloatArray:
@@ -719,9 +718,8 @@ class AnchoredConditional:
         if self.estimator == "pooled" and self.count == 2:
             pooled = shares * (weights[0] + weights[1]) / np.maximum(b[0] + b[1], least)
             return linear_pooled_interaction(pooled, ratios)
-        return linear_interaction(
-            [shares * w / np.maximum(ag, least) for w, ag in zip(weights, a, strict=True)], ratios
-        )
+        terms = [shares * w / np.maximum(ag, least) for w, ag in zip(weights, a, strict=True)]
+        return linear_interaction(terms, ratios)
 
     def _ratio(self, a: FloatArray, b: FloatArray, least: float) -> FloatArray:
         """Return B / A, within what it can be; 0 where A is a rounding error."""

@@ -35,6 +35,9 @@ from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
 from condcs._regression.smoother import Smoother
 
+_SLACK = 1e-9
+"""Taken off what is rounded up: a product such as 0.95 * 20 may come out a last digit above a whole number."""
+
 
 @dataclass(frozen=True, eq=False)
 class Witness(ByValue):
@@ -154,8 +157,8 @@ def witness(
     >>> import numpy as np
     >>> from condcs.datasets import make_local_shift
     >>> data = make_local_shift(200)
-    >>> found = witness(data.xp, data.yp, data.xq, data.yq, at=[-1.0, 0.0, 1.5])
-    >>> int(np.argmax(found.values))
+    >>> local = witness(data.xp, data.yp, data.xq, data.yq, at=[-1.0, 0.0, 1.5])
+    >>> int(np.argmax(local.values))
     2
     """
     check_choice("null", null, NULLS)
@@ -219,7 +222,7 @@ def witness(
 def _check_enough(count: int, confidence_level: float) -> None:
     """Refuse fewer resamples than a band of this level can be made of."""
     # The band is the k-th smallest of the resamples, k = ceil(confidence_level (count + 1)): it has to be one of them.
-    needed = math.ceil(confidence_level / (1 - confidence_level) - 1e-9)
+    needed = math.ceil(confidence_level / (1 - confidence_level) - _SLACK)
     if 0 < count < needed:
         raise ParameterError(
             f"{named('n_resamples')} must be 0 or at least {needed} for "
@@ -295,7 +298,7 @@ class LocalDivergence:
     def under_null(self, labels: LabelArray, level: float) -> NullBands:
         """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
         factor, rest = _factor(self.kernel_y, self.groups.n)
-        rank = math.ceil(level * (len(labels) + 1) - 1e-9) - 1
+        rank = math.ceil(level * (len(labels) + 1) - _SLACK) - 1
         bands, means, centres, deviations = [], [], [], []
         largest = np.full(len(labels), -np.inf)
         for part in self._parts():

@@ -501,11 +501,9 @@ class Derived:
 
 def derive(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
     """Return the columns that an input is compared by, and what a reader should know about them."""
-    inputs, notes = (
-        ([Derived(column, tuple(values))], list[str]())
-        if column.is_category
-        else _read_kind(column.kind).derive(column, values)
-    )
+    inputs, notes = [Derived(column, tuple(values))], list[str]()
+    if not column.is_category:
+        inputs, notes = _read_kind(column.kind).derive(column, values)
     gaps = [np.isnan(v) for v in values]
     if not any(rows.any() for rows in gaps) or all(rows.all() for rows in gaps):
         # A column without any value is constant, and is left out as such.

@@ -334,12 +334,12 @@ def tell_columns(
 
     `responses` has the argument that names each column of y.
     """
-    category, number = (
-        select_columns(
-            option, [name_of(key, samples[0][0].names) for key in as_keys(keys)], names, "the columns compared"
-        )
-        for option, keys in (("category", options.category), ("number", options.number))
-    )
+
+    def declared_as(option: str, keys: Columns | None) -> list[str]:
+        names_and_patterns = [name_of(key, samples[0][0].names) for key in as_keys(keys)]
+        return select_columns(option, names_and_patterns, names, "the columns compared")
+
+    category, number = declared_as("category", options.category), declared_as("number", options.number)
 
     def where(number: int, row: int) -> str:
         table, sample = samples[number]
