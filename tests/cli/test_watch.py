@@ -182,7 +182,7 @@ def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
 
 
 def test_the_page_showed_means_where_the_spread_changed():
-    sides = {"before": Summary(5.0, 0.9554, 200), "after": Summary(4.0, 2.636, 12)}
+    sides = {"reference": Summary(5.0, 0.9554, 200), "recent": Summary(4.0, 2.636, 12)}
     common = {"row": 9, "response": "y", "label": None, "region": "all rows", "bounds": {}, "since": 7}
     common |= {"since_range": (5, 8), "at_least": False, "difference": 0.0, "interval": None, "divergence": 0.3}
     common |= {"witness_at": {}, "witness_value": None, "statistic": 1.0, "threshold": 1.0, **sides}
@@ -194,7 +194,7 @@ def test_the_page_showed_means_where_the_spread_changed():
 
 
 def test_the_page_had_a_deviation_of_one_row():
-    sides = {"before": Summary(5.0, 14.55, 200), "after": Summary(4.0, None, 1)}
+    sides = {"reference": Summary(5.0, 14.55, 200), "recent": Summary(4.0, None, 1)}
     common = {"row": 9, "response": "y", "label": None, "region": "all rows", "bounds": {}, "since": 9}
     common |= {"since_range": (5, 9), "at_least": False, "difference": 0.0, "interval": None, "divergence": None}
     common |= {"witness_at": {}, "witness_value": None, "statistic": 1.0, "threshold": 1.0, **sides}

@@ -54,7 +54,7 @@ def test_the_month_that_differs_is_named(found):
     assert found.relation_changed
     assert "differs where month is 11 (3 groups, each against the first)" in found.verdict
     assert found.pvalues == holm([c.relation.pvalue for c in found.comparisons])
-    (words,) = found.places
+    (words,) = found.changes
     assert words.startswith("month = 11: for the same inputs, price is ")
     with pytest.raises(CondcsError, match=r"`name` must be a group .* got '7'\. They are '2', '10', '11'"):
         found["7"]

@@ -195,7 +195,7 @@ def test_a_relation_that_is_the_same_for_a_model_that_is_used_elsewhere():
     """The guess is wrong by area / 2: its squared error grows with the inputs, which moved, and the relation stays."""
     tables = [month(s, moved=m).assign(guess=lambda f: 1.5 * f.area + 0.25) for s, m in ((0, 0.0), (1, 1.0))]
     loss = condcs.compare(*tables, prediction="guess", **OPTIONS).loss_change
-    assert loss.before == pytest.approx(((tables[0].price - tables[0].guess) ** 2).mean())
+    assert loss.reference == pytest.approx(((tables[0].price - tables[0].guess) ** 2).mean())
     assert loss.inputs_moved.value + loss.new_inputs.value > 0.1
     assert loss.relation.low < 0 < loss.relation.high
     by_column = [f.assign(error=(f.price - f.guess) ** 2) for f in tables]
@@ -226,7 +226,7 @@ def test_a_fitted_model_predicts_by_itself():
     first, second = month(0), month(1, shift=1.0)
     model = LinearRegression().fit(month(5)[["area"]], month(5)["price"])
     found = condcs.compare(first, second, prediction=model, **OPTIONS).loss_change
-    assert found.now == pytest.approx(((model.predict(second[["area"]]) - second.price) ** 2).mean())
+    assert found.current == pytest.approx(((model.predict(second[["area"]]) - second.price) ** 2).mean())
     with pytest.raises(CondcsError, match="`prediction` must be a column unless the tables are pandas DataFrames"):
         condcs.compare(first.to_dict("list"), second, prediction=model, **OPTIONS)
 
@@ -245,7 +245,7 @@ def test_a_fitted_model_predicts_by_itself():
 def test_losses_of_labels(guess, loss):
     tables = [f.assign(said=guess) for f in (month(0), month(1))]
     found = condcs.compare(*tables, y="sold", x="area,district", prediction="said", **QUICK).loss_change
-    assert (found.before, found.now) == pytest.approx([loss(f) for f in tables])
+    assert (found.reference, found.current) == pytest.approx([loss(f) for f in tables])
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_tables_that_hardly_overlap_read_as_no_evidence_first():
 def test_parts_of_a_loss_were_rounded_each_in_its_own_way_and_did_not_add_up():
     """154 + 163 + 596 = 913; by their own intervals the second would be written as 200, and the sum as 950."""
     parts = (Estimate(*numbers, 0.95) for numbers in ((154, -330, 620), (163, -440, 760), (596, 310, 880)))
-    found = LossChange(Estimate(913, 710, 1100, 0.95), *parts, before=330, now=1243)
+    found = LossChange(Estimate(913, 710, 1100, 0.95), *parts, reference=330, current=1243)
     assert [value for _, value, *_ in found.rows] == ["+150", "+160", "+600", "+910"]
     assert "inputs that are new                              +160  (-440 to +760)" in str(found)
 

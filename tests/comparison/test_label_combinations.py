@@ -118,7 +118,7 @@ def test_the_picture_is_drawn_at_rows_that_have_a_counterpart():
     assert "Compare fewer inputs: with x=" in note
     meeting = label_overlap_of(found.pair).matched.sum()
     assert 80 < meeting < 250
-    assert len(found.places.witness.at) == meeting
+    assert len(found.location.witness.at) == meeting
 
 
 def test_a_group_with_labels_of_its_own_is_a_note():

@@ -127,14 +127,14 @@ def test_a_region_has_the_bounds_and_the_change_that_were_planted():
     assert high == np.inf
     change = region.changes[0]
     assert change.words == "mean price"
-    assert change.now.value / change.before.value == pytest.approx(1.5, abs=0.05)
+    assert change.current.value / change.reference.value == pytest.approx(1.5, abs=0.05)
     inside = [((f.area > low) & (f.district == "harbour")).mean() for f in frames]
     assert (region.share_p, region.share_q) == pytest.approx(inside)
     listed = found.to_dict()["regions"][0]
     assert listed["bounds"] == {"area": [low, None], "district": ["harbour"]}
-    assert listed["response"][0]["current"] == change.now.value
+    assert listed["response"][0]["current"] == change.current.value
     assert json.dumps(found.to_dict(), allow_nan=False)
-    involved = {column.name: column.involvement for column in found.places.explanation.inputs}
+    involved = {column.name: column.involvement for column in found.location.explanation.inputs}
     assert min(involved.values()) > 0.3
 
 
@@ -160,7 +160,7 @@ def test_regions_were_listed_where_nothing_changed():
 def test_regions_were_listed_though_the_relation_shows_no_change():
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
     found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
-    assert found.regions == found.places.regions != ()
+    assert found.regions == found.location.regions != ()
     unsure = replace(found, relation=replace(found.relation, pvalue=0.2))
     assert unsure.regions == ()
     assert unsure.to_dict()["regions"] == []

@@ -149,7 +149,7 @@ def test_labels_of_responses_and_inputs():
     assert (detector.alarm.label, detector.alarm.change) == ("fault", "y is more often fault")
     assert detector.alarm.region == "plant = B"
     assert detector.alarm.bounds == {"plant": ["B"]}
-    assert detector.alarm.before.mean == pytest.approx(0.25, abs=0.1)
+    assert detector.alarm.reference.mean == pytest.approx(0.25, abs=0.1)
 
 
 def test_labels_turned_round_where_both_are_as_likely_were_missed():
@@ -350,13 +350,13 @@ def test_the_standard_deviation_of_one_row_was_0():
     assert one.summary() == Summary(3.0, None, 1)
     assert five.summary() == Summary(5.0, pytest.approx(np.sqrt(2.5)), 5)
     assert _Measured(np.zeros(0), np.zeros(0)).summary() == Summary(None, None, 0)
-    said = str(an_alarm(kind="spread", before=Summary(5.0, 14.55, 200), after=one.summary(), shown=False))
+    said = str(an_alarm(kind="spread", reference=Summary(5.0, 14.55, 200), recent=one.summary(), shown=False))
     assert "the standard deviation of its residuals was 14.55 in the reference; 1 row since then is too few" in said
     assert "now" not in said
 
 
 def test_alarms_that_contradict_themselves_say_that_no_change_can_be_shown():
-    sides = {"before": Summary(0.5, 0.5, 200), "after": Summary(0.5, 0.5, 12), "label": "a", "quantity": "share"}
+    sides = {"reference": Summary(0.5, 0.5, 200), "recent": Summary(0.5, 0.5, 12), "label": "a", "quantity": "share"}
     said = str(an_alarm(interval=(-0.3, 0.3), shown=False, **sides))
     assert (
         "the share of a was 0.5 in the reference and is 0.5 in the 12 rows since then, in which alone no change of it "
@@ -379,8 +379,8 @@ def test_the_mean_was_shown_where_labels_no_longer_were_what_x_leads_to_expect()
     alarm = detector.alarm
     assert (alarm.quantity, alarm.change) == ("agreement", "y is less often what was to be expected from x")
     # Of the likelier label, E max(p, 1 - p) = 0.73 for this logistic relation, and 1 less that when turned round.
-    assert alarm.before.mean == pytest.approx(0.73, abs=0.1)
-    assert alarm.after.mean < 0.5
+    assert alarm.reference.mean == pytest.approx(0.73, abs=0.1)
+    assert alarm.recent.mean < 0.5
     assert alarm.shown
 
 

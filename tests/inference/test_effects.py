@@ -90,8 +90,8 @@ def test_doubled_noise_is_a_change_of_the_spread():
     xp, xq = samples(rng, 500)
     yp, yq = (x[:, 0] + scale * rng.normal(size=len(x)) for scale, x in ((1, xp), (2, xq)))
     found = effect_of(xp, yp, xq, yq)
-    assert found.spread.before == pytest.approx(1, abs=0.15)
-    assert found.spread.now == pytest.approx(2, abs=0.3)
+    assert found.spread.reference == pytest.approx(1, abs=0.15)
+    assert found.spread.current == pytest.approx(2, abs=0.3)
     assert found.spread.change.low > 0.5
     assert found.bounds[0] == pytest.approx(found.spread.change.low)
 
@@ -105,7 +105,7 @@ def test_the_spread_of_a_small_sample_was_the_mean_that_few_rows_cannot_fit(rows
         xp, xq = rng.normal(size=(300, 3)), rng.normal(size=(rows, 3))
         yp, yq = (3 * np.sin(2 * x[:, 0]) + 2 * x[:, 1] + rng.normal(size=len(x)) for x in (xp, xq))
         spread = effect_of(xp, yp, xq, yq, seed=seed).spread
-        ratios.append(spread.now / spread.before)
+        ratios.append(spread.current / spread.reference)
         changed += not spread.change.low <= 0 <= spread.change.high
     # The standard deviation of 20 normal numbers errs by 16%, the median of 30 such by 4%.
     assert np.median(ratios) == pytest.approx(1, abs=0.15)

@@ -210,7 +210,7 @@ def test_units_of_any_size():
     other = explain(data.xp * 1e200, data.yp * 1e-200, data.xq * 1e200, data.yq * 1e-200).regions[0]
     assert other.bounds["x"] == pytest.approx(tuple(1e200 * end for end in plain.bounds["x"]))
     for one, same in zip(plain.changes, other.changes, strict=True):
-        assert same.now == pytest.approx(tuple(1e-200 * value for value in one.now))
+        assert same.current == pytest.approx(tuple(1e-200 * value for value in one.current))
 
 
 def test_says_so_where_nothing_differs():

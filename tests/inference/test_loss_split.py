@@ -51,7 +51,7 @@ def test_parts_add_up_to_the_total():
     xp, xq = rng.normal(size=(150, 2)), rng.normal(0.7, 1.2, size=(220, 2))
     found = loss_change(xp, rng.exponential(size=150), xq, rng.exponential(1.5, size=220) + xq[:, 0] ** 2)
     assert sum(part.value for part in found.parts.values()) == pytest.approx(found.total.value, abs=1e-12)
-    assert found.now - found.before == pytest.approx(found.total.value, abs=1e-12)
+    assert found.current - found.reference == pytest.approx(found.total.value, abs=1e-12)
     assert all(part.low < part.value < part.high for part in (found.total, *found.parts.values()))
     lines = str(found).splitlines()
     assert lines[0].startswith("mean loss: ")

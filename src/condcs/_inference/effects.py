@@ -48,8 +48,8 @@ _NEGLIGIBLE = 1e-8
 class _BeforeNowChange(NamedTuple):
     """What `Spread` is a tuple of."""
 
-    before: float
-    now: float
+    reference: float
+    current: float
     change: Estimate
 
 
@@ -106,7 +106,7 @@ class Effect(Printable):
             "average": None if self.average is None else plain(self.average),
             "spread": None
             if spread is None
-            else {"reference": spread.before, "current": spread.now, "change": plain(spread.change)},
+            else {"reference": spread.reference, "current": spread.current, "change": plain(spread.change)},
             "detectable": self.detectable,
             "detectable_in_a_tenth_of_the_rows": self.detectable_in_part,
         }

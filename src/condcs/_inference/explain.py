@@ -159,8 +159,8 @@ def level_words(change: Change) -> tuple[str, str]:
     in_percent = change.quantity == "share"
     scale = 100 if in_percent else 1
     # The longer interval decides how many digits both have.
-    length = scale * max(level.high - level.low for level in (change.before, change.now))
-    first, second = alike(scale * change.before.value, scale * change.now.value, length=length)
+    length = scale * max(level.high - level.low for level in (change.reference, change.current))
+    first, second = alike(scale * change.reference.value, scale * change.current.value, length=length)
     return (f"{first}%", f"{second}%") if in_percent else (first, second)
 
 

@@ -75,8 +75,8 @@ class LossChange(Printable):
     inputs_moved: Estimate
     new_inputs: Estimate
     relation: Estimate
-    before: float
-    now: float
+    reference: float
+    current: float
     confidence_level: float = 0.95
 
     @property
@@ -102,11 +102,11 @@ class LossChange(Printable):
     @property
     def levels(self) -> list[str]:
         """The mean loss before and now, in words."""
-        return alike(self.before, self.now, length=self.total.high - self.total.low)
+        return alike(self.reference, self.current, length=self.total.high - self.total.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        levels = {"before": self.before, "now": self.now, "confidence_level": self.confidence_level}
+        levels = {"reference": self.reference, "current": self.current, "confidence_level": self.confidence_level}
         return {**levels, "total": plain(self.total), **{name: plain(part) for name, part in self.parts.items()}}
 
 
@@ -195,8 +195,8 @@ def split_change(
 
     return LossChange(
         **{name: estimate(name) for name in ("total", *PARTS)},
-        before=float(means.observed[0]),
-        now=float(means.observed[3]),
+        reference=float(means.observed[0]),
+        current=float(means.observed[3]),
         confidence_level=confidence_level,
     )
 

@@ -55,8 +55,8 @@ class Change(Printable):
     quantity: Quantity
     column: str
     label: str | None
-    before: Estimate
-    now: Estimate
+    reference: Estimate
+    current: Estimate
     change: Estimate
 
     @property

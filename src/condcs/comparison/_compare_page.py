@@ -17,7 +17,7 @@ from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs.comparison._result import Comparison
 from condcs.comparison._row_dependence import RowDependence
-from condcs.comparison._steps import Places, Shift
+from condcs.comparison._steps import Location, Shift
 from condcs.comparison._wording import (
     NOWHERE,
     WordTable,
@@ -121,7 +121,7 @@ def _sizes(page: Page, comparison: Comparison) -> None:
         _lines(
             page, effects(comparison), "For the same inputs: rows of both tables whose inputs are alike are compared."
         )
-    if comparison.limits.given and comparison.decision != "changed":
+    if comparison.limits.are_set and comparison.decision != "changed":
         page.text(unseen(comparison))
     page.table(
         ["all rows, whatever their inputs", *comparison.sides],
@@ -151,7 +151,7 @@ def _lines(page: Page, lines: WordTable, caption: str = "") -> None:
 
 def _where(page: Page, comparison: Comparison) -> None:
     """Show the regions in which y changed, and pictures over the inputs that tell most."""
-    location = comparison.places
+    location = comparison.location
     page.section("Where" if comparison.relation_changed else "The tables side by side")
     if not comparison.relation_changed:
         small = comparison.relation.pvalue <= comparison.alpha
@@ -180,7 +180,7 @@ def _where(page: Page, comparison: Comparison) -> None:
 
 def _inputs(page: Page, comparison: Comparison) -> None:
     """Show which inputs the change involves, and which of them shifted, side by side."""
-    pairs = zip(comparison.places.explanation.inputs, comparison.pair.x, strict=True)
+    pairs = zip(comparison.location.explanation.inputs, comparison.pair.x, strict=True)
     # A sine or cosine of the time of day has something to say only if something happened to it.
     shown = [
         (change, column)
@@ -315,15 +315,17 @@ def loss_figure(loss: LossChange) -> Any:
     figure, axes = _figure(2.9)
     names = ["before", "inputs\nmoved", "new\ninputs", "relation", "now"]
     parts = [loss.inputs_moved, loss.new_inputs, loss.relation]
-    levels = loss.before + np.cumsum([0.0, *(part.value for part in parts)])
-    axes.bar([0, 4], [loss.before, loss.now], width=0.6, color=[BLUE, ORANGE])
+    levels = loss.reference + np.cumsum([0.0, *(part.value for part in parts)])
+    axes.bar([0, 4], [loss.reference, loss.current], width=0.6, color=[BLUE, ORANGE])
     for position, (part, level) in enumerate(zip(parts, levels[:-1], strict=True), start=1):
         axes.bar(position, part.value, bottom=level, width=0.6, color=RED if part.value > 0 else "#2f6f4e", alpha=0.85)
         axes.vlines(position, level + part.low, level + part.high, color=INK, lw=1.6)
         axes.hlines(level, position - 0.7, position + 0.3, color=GREY, lw=1)
     axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
-    written = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
-    for position, value, words in zip((0, 4), (loss.before, loss.now), written, strict=True):
+    written = (
+        loss.levels if loss.current < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.reference, loss.current)]
+    )
+    for position, value, words in zip((0, 4), (loss.reference, loss.current), written, strict=True):
         axes.annotate(words, (position, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(5), names, fontsize=9)
     axes.set_ylabel("mean loss")
@@ -359,7 +361,7 @@ def null_figure(shift: Shift, title: str) -> Any:
 
 def telling_columns(comparison: Comparison, most: int = 3) -> list[int]:
     """Columns of x to show: those that the change involves, then those that y depends on; cycles of dates last."""
-    location = comparison.places
+    location = comparison.location
     inputs = location.explanation.inputs
 
     def rank(column_index: int) -> tuple[float, bool, float]:
@@ -375,16 +377,16 @@ def telling_columns(comparison: Comparison, most: int = 3) -> list[int]:
 
 def input_figure(comparison: Comparison, column_index: int) -> Any:
     """Draw what y does over one input in both tables, and below it where the relations differ."""
-    pair = comparison.places.pair
+    pair = comparison.location.pair
     column = pair.x[column_index]
     figure, (above, below) = _figure(4.9, panels=2)
     if column.is_category:
-        _by_label(above, comparison.places, column_index, comparison.sides)
-        _witness_by_label(below, comparison.places.witness, column, column_index)
+        _by_label(above, comparison.location, column_index, comparison.sides)
+        _witness_by_label(below, comparison.location.witness, column, column_index)
     else:
-        _over_numbers(above, comparison.places, column_index, comparison.sides)
-        _witness_over_numbers(below, comparison.places.witness, column, column_index)
-    above.set_ylabel(_short(response_title(comparison.places)))
+        _over_numbers(above, comparison.location, column_index, comparison.sides)
+        _witness_over_numbers(below, comparison.location.witness, column, column_index)
+    above.set_ylabel(_short(response_title(comparison.location)))
     for axes in (above, below):
         # Above the axes, where they hide no bar and no line.
         axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
@@ -397,13 +399,13 @@ def input_figure(comparison: Comparison, column_index: int) -> Any:
     return figure
 
 
-def response_title(location: Places) -> str:
+def response_title(location: Location) -> str:
     """Name what the pictures show of y: the first response, or the share of one of its labels."""
     column = location.pair.y[0]
     return f"share of {column.name} = {column.labels[location.shown[0]]}" if column.is_category else column.name
 
 
-def _over_numbers(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+def _over_numbers(axes: Any, location: Location, column_index: int, sides: tuple[str, str]) -> None:
     """Draw the mean of y and the band around it over a column of numbers, in bins with equally many rows."""
     pair = location.pair
     pooled = np.concatenate([pair.xp, pair.xq])[:, column_index]  # (n,)
@@ -433,7 +435,7 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
     return means, means - reach, means + reach
 
 
-def _by_label(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+def _by_label(axes: Any, location: Location, column_index: int, sides: tuple[str, str]) -> None:
     """Draw the mean of y and the band around it for each label of a column, the two tables side by side."""
     pair = location.pair
     codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, column_index].astype(int), pair.x[column_index])

@@ -157,12 +157,12 @@ class GroupComparison(ByValue, Reported):
         return [
             ("about", (("table", f"{self.title}, by {self.column}"), *self.variables)),
             ("table", self.lines()),
-            ("answer", (self.verdict, *self.places)),
+            ("answer", (self.verdict, *self.changes)),
             ("notes", self.all_notes),
         ]
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def changes(self) -> tuple[str, ...]:
         """For each group that differs, what y does there for the same inputs, and where most clearly."""
         return tuple(
             f"{self.column} = {name}: for the same inputs, {change_words(self[name])}." for name in self.changed

@@ -21,7 +21,7 @@ from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence
-from condcs.comparison._steps import Places, Shift, Sizes, response_summary
+from condcs.comparison._steps import Location, Shift, Sizes, response_summary
 from condcs.comparison._wording import BEFORE_AND_NOW, Block, as_text, said, verdict_words
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Limits:
             )
 
     @property
-    def given(self) -> bool:
+    def are_set(self) -> bool:
         """Whether there is one."""
         return self.tolerance is not None or self.min_effect is not None
 
@@ -119,7 +119,7 @@ class Comparison(ByValue, Reported):
         The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
     sizes : Sizes
         How large the change is, in units of y, and why a model's loss changed.
-    places : Places
+    location : Location
         The regions and the inputs (`explanation`), and the local divergence at some rows.
     pair : Pair
         The two tables as they were compared: columns, arrays, and what became of the rows.
@@ -145,7 +145,7 @@ class Comparison(ByValue, Reported):
     inputs: Shift
     relation: Shift
     sizes: Sizes
-    places: Places
+    location: Location
     alpha: float
     n_resamples: int
     seed: int
@@ -165,11 +165,11 @@ class Comparison(ByValue, Reported):
         "same" that all of them lie within.
         """
         rejected = self.relation.pvalue <= self.alpha
-        if not self.limits.given:
+        if not self.limits.are_set:
             return "changed" if rejected else "undecided"
         beyond, within = [], []
         if self.limits.tolerance is not None:
-            bounds = [*(e.bounds for e in self.effects), *map(_local_bounds, self.places.regions)]
+            bounds = [*(e.bounds for e in self.effects), *map(_local_bounds, self.location.regions)]
             beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
             within.append(all(high < self.limits.tolerance for _, high in bounds))
         if self.limits.min_effect is not None:
@@ -207,13 +207,13 @@ class Comparison(ByValue, Reported):
         Each region has a p-value of its own, for all regions together. That the test of p(y|x) must reject as well
         protects from regions that are found where inputs moved and the relation did not.
         """
-        return self.places.regions if self.relation.pvalue <= self.alpha else ()
+        return self.location.regions if self.relation.pvalue <= self.alpha else ()
 
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
         """What y does over all rows: words, and its value in the reference and in the current table."""
         pair = self.pair
-        return response_summary(pair.y, pair.yp, pair.yq, self.places.shown, (pair.weights_p, pair.weights_q))
+        return response_summary(pair.y, pair.yp, pair.yq, self.location.shown, (pair.weights_p, pair.weights_q))
 
     @property
     def verdict(self) -> str:
@@ -293,7 +293,7 @@ class Comparison(ByValue, Reported):
                     "shares_reference": list(column.shares_p),
                     "shares_current": list(column.shares_q),
                 }
-                for column in self.places.explanation.inputs
+                for column in self.location.explanation.inputs
             ],
             "resamples": self.n_resamples,
             "seed": self.seed,
@@ -312,7 +312,7 @@ def _local_bounds(region: Region) -> tuple[float, float]:
     low, high = change.change.low, change.change.high
     if change.quantity == "spread":
         # Spreads change by a factor.
-        low, high = (change.before.value * (factor - 1) for factor in (low, high))
+        low, high = (change.reference.value * (factor - 1) for factor in (low, high))
     return max(low, -high, 0.0), max(-low, high)
 
 
@@ -343,7 +343,7 @@ def _bound(bound: tuple[float, float] | tuple[str, ...]) -> list[float | str | N
 
 
 def _change(change: Change) -> dict[str, Any]:
-    numbers = {"reference": change.before, "current": change.now, "change": change.change}
+    numbers = {"reference": change.reference, "current": change.current, "change": change.change}
     values = {name: estimate.value for name, estimate in numbers.items()}
     intervals = {f"{name}_interval": [estimate.low, estimate.high] for name, estimate in numbers.items()}
     return {

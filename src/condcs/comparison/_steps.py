@@ -332,7 +332,7 @@ explain more by chance. `_wording.unseen` says by how much for ten."""
 
 
 @dataclass(frozen=True, eq=False)
-class Places(ByValue):
+class Location(ByValue):
     """Regions, and the local divergence at some rows."""
 
     explanation: Explanation  # the regions in which a change is significant, and what became of each input
@@ -400,7 +400,7 @@ class Places(ByValue):
 
 def locate_change(
     pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float
-) -> Places:
+) -> Location:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
     explanation = explained(
@@ -413,7 +413,7 @@ def locate_change(
         n_resamples=max(resamples, _FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
         rng=np.random.default_rng(seed),
     )
-    return Places(explanation, pair, _labels_to_show(pair, explanation), seed)
+    return Location(explanation, pair, _labels_to_show(pair, explanation), seed)
 
 
 def response_summary(

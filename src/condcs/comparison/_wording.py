@@ -110,7 +110,7 @@ def _answer(comparison: Comparison) -> str:
     if comparison.decision == "same":
         most = _range(comparison, only_most=True)
         return f"The relation of {y} to the inputs is the same within {_limit(comparison)}: {most}; {shifted}."
-    if comparison.limits.given:
+    if comparison.limits.are_set:
         return (
             f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(comparison)}: "
             f"{_range(comparison)} ({p}); {shifted}."
@@ -162,7 +162,7 @@ def unseen(comparison: Comparison) -> str:
 
 def _telling_inputs(comparison: Comparison) -> list[str]:
     """Name the inputs that the first response depends on most, as far as that is more than chance."""
-    pair, dependence = comparison.pair, comparison.places.dependence
+    pair, dependence = comparison.pair, comparison.location.dependence
     least = max(_SOME_DEPENDENCE, _DEPENDENCE_BY_CHANCE / (len(pair.xp) + len(pair.xq)))
     by_dependence = np.argsort(-np.array(dependence), kind="stable")
     return [pair.x[k].name for k in by_dependence[:_MOST_TELLING_INPUTS] if dependence[k] > least]
@@ -213,7 +213,7 @@ def effect_words(
     spread = effect.spread
     if spread is not None and spread_seen and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
-        in_first, in_second = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
+        in_first, in_second = alike(spread.reference, spread.current, length=spread.change.high - spread.change.low)
         deviation = f"standard deviation {in_first} {sides[0]}, {in_second} {sides[1]}"
         sentences.append(f"{'it' if sentences else column.name} scatters {more} ({deviation})")
     return sentences
@@ -412,7 +412,7 @@ def answers(comparison: Comparison) -> WordTable:
 
 def decision_words(comparison: Comparison) -> str:
     """Answer in a word or two."""
-    if comparison.decision == "undecided" and not comparison.limits.given:
+    if comparison.decision == "undecided" and not comparison.limits.are_set:
         return "no evidence"
     return comparison.decision
 

@@ -84,7 +84,7 @@ class Alarm(Printable):
         Rows between which 95% of the evidence puts it.
     at_least : bool
         Whether it may have begun before the rows that are kept.
-    before, after : Summary
+    reference, recent : Summary
         What changed, `quantity`, in the region: in the reference, and in the stream since the change.
     difference : float or None
         Mean of the quantity in the region since the change less what the reference expects at the same inputs.
@@ -99,10 +99,10 @@ class Alarm(Printable):
     statistic, threshold : float
         The evidence, and what it had to reach.
     quantity : {"mean", "share", "agreement", "product"}
-        What `before` and `after` are means of: the response, the indicator of `label`, whether the label is the
+        What `reference` and `recent` are means of: the response, the indicator of `label`, whether the label is the
         likeliest one at x, or the product of the residuals of two responses in units of their spreads.
     shown : bool
-        Whether `after` alone shows the change at 95%. An alarm rests on all bets together, and the rows since the
+        Whether `recent` alone shows the change at 95%. An alarm rests on all bets together, and the rows since the
         estimated beginning may be too few.
     """
 
@@ -116,8 +116,8 @@ class Alarm(Printable):
     since: int
     since_range: tuple[int, int]
     at_least: bool
-    before: Summary
-    after: Summary
+    reference: Summary
+    recent: Summary
     difference: float | None
     interval: tuple[float, float] | None
     divergence: float | None
@@ -140,14 +140,14 @@ class Alarm(Printable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**asdict(self), "before": self.before._asdict(), "after": self.after._asdict()}
+        return {**asdict(self), "reference": self.reference._asdict(), "recent": self.recent._asdict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Alarm:
         """Undo `as_dict`, also after JSON."""
         pairs = {name: None if values[name] is None else tuple(values[name]) for name in ("since_range", "interval")}
         bounds = {k: tuple(v) if len(v) == 2 and not isinstance(v[0], str) else v for k, v in values["bounds"].items()}
-        sides = {name: Summary(**values[name]) for name in ("before", "after")}
+        sides = {name: Summary(**values[name]) for name in ("reference", "recent")}
         return cls(**{**values, **pairs, **sides, "bounds": bounds})
 
     def __str__(self) -> str:
@@ -182,14 +182,14 @@ class Alarm(Printable):
             residuals = "its residuals" if self.quantity == "mean" else "the products of the residuals"
             what = f"the standard deviation of {residuals}"
         there = "" if self.everywhere else " there"
-        usual, recent = (side.deviation if self.of_spread else side.mean for side in (self.before, self.after))
+        usual, recent = (side.deviation if self.of_spread else side.mean for side in (self.reference, self.recent))
         was = "is not known in the reference" if usual is None else f"was {usual:.4g} in the reference"
-        if self.after.rows < FEWEST_SUMMARISED or recent is None:
-            verb = "is" if self.after.rows == 1 else "are"
-            rows = counted(self.after.rows, "row")
+        if self.recent.rows < FEWEST_SUMMARISED or recent is None:
+            verb = "is" if self.recent.rows == 1 else "are"
+            rows = counted(self.recent.rows, "row")
             return f"{what}{there} {was}; {rows}{there} since then {verb} too few to show a change of it"
         if not self.shown:
-            rows = counted(self.after.rows, "row")
+            rows = counted(self.recent.rows, "row")
             return (
                 f"{what}{there} {was} and is {recent:.4g} in the {rows} since then, in which alone no change of "
                 "it can be shown"
@@ -271,8 +271,8 @@ def describe_alarm(
         since=since,
         since_range=since_range,
         at_least=earliest,
-        before=expected.summary(),
-        after=stream.summary(),
+        reference=expected.summary(),
+        recent=stream.summary(),
         difference=float(stream.residuals.mean()) if len(stream.residuals) else None,
         interval=interval,
         divergence=divergence,

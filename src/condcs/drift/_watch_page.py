@@ -132,13 +132,13 @@ def _sides(alarm: Alarm) -> list[str]:
     A value that does not show the change says so, with the rows that it is of; of too few rows there is none.
     """
     cells = []
-    for side in (alarm.before, alarm.after):
+    for side in (alarm.reference, alarm.recent):
         value = side.deviation if alarm.of_spread else side.mean
         enough = side.rows >= FEWEST_SUMMARISED and value is not None
         words = f"{'sd ' if alarm.of_spread else ''}{value:.4g}" if enough else "too few rows"
         cells.append(words)
     if not alarm.shown:
-        cells[1] += f" ({counted(alarm.after.rows, 'row')}, no change shown)"
+        cells[1] += f" ({counted(alarm.recent.rows, 'row')}, no change shown)"
     return cells
 
 
