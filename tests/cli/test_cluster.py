@@ -528,6 +528,32 @@ def test_a_long_table_without_the_title_id_was_read_as_a_series_per_row(name, tm
     assert file.labels is None
 
 
+CLOCKS = {
+    "day": [f"2024-01-{t + 1:02d}" for t in range(20)],
+    "Datum": [f"2024-01-01 {t:02d}:00" for t in range(20)],
+    "month": [f"2024-01-{20 - t:02d}" for t in range(20)],
+    "year": [2001 + t for t in range(20)],
+}
+
+
+@pytest.mark.parametrize("title", CLOCKS)
+@pytest.mark.parametrize("position", [0, 6])
+def test_a_wide_table_with_times_under_another_title_was_read_as_a_series_per_time(title, position, tmp_path):
+    names = list("abcdef")
+    names.insert(position, title)
+    rows = [names, *([*VALUES[:position, t], CLOCKS[title][t], *VALUES[position:, t]] for t in range(20))]
+    (tmp_path / "a.csv").write_text(table_text(rows))
+    file = read_series(tmp_path / "a.csv")
+    values = VALUES[:, ::-1] if title == "month" else VALUES
+    assert np.array_equal(np.concatenate(file.X), values)
+    assert file.names == tuple("abcdef")
+    assert f"one per column, times in {title!r} (or --layout rows)" in file.how
+    # Where titles count the hours, each day is a series.
+    profile = [["day", *range(20)], *([DAYS[i], *VALUES[i]] for i in range(6))]
+    (tmp_path / "b.csv").write_text(table_text(profile))
+    assert np.array_equal(np.concatenate(read_series(tmp_path / "b.csv").X), VALUES)
+
+
 def test_whole_numbers_as_values_of_a_long_table_are_not_its_series(tmp_path):
     """(sales, date) is unique, too: the column with fewer values tells the series; a word per series is its class."""
     rows = [(DAYS[t], f"m{i}", "xy"[i % 2], 1000 + 20 * i + t) for t in range(20) for i in range(6)]

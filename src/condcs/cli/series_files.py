@@ -188,8 +188,7 @@ def _from_table(table: CellTable, options: SeriesOptions) -> SeriesFile:
 def _layout(table: CellTable, options: SeriesOptions) -> Layout:
     if options.id is not None or _long_columns(table, options) is not None:
         return "long"
-    time = _time_column(table, options)
-    if options.time is not None or (time is not None and _tell_time(table, time)):
+    if _clock(table, options) is not None:
         return "columns"
     dates = table.titled(TIME_TITLES)
     if dates is not None and not _may_be_times(table, dates):
@@ -205,6 +204,34 @@ def _layout(table: CellTable, options: SeriesOptions) -> Layout:
 def _time_column(table: CellTable, options: SeriesOptions) -> int | None:
     """Return the column of times: the one that was named, else the first whose title says so."""
     return table.index_of("--time", options.time) if options.time is not None else table.titled(_TIMES)
+
+
+def _clock(table: CellTable, options: SeriesOptions) -> int | None:
+    """Return the column that tells the times of series in columns, None if there is none.
+
+    The one that was named; one whose title says that it holds times; one that counts years, days or the like; or else
+    the first one of dates. Where titles count through, they are the times, and dates name the series.
+    """
+    if options.time is not None:
+        return table.index_of("--time", options.time)
+    titled = table.titled(_TIMES)
+    if titled is not None and _tell_time(table, titled):
+        return titled
+    if table.names is None or _count_through([title for title in table.names if title.strip().isdecimal()]):
+        return None
+    dated = (c for c in range(table.width) if table.is_dated(c))
+    candidates = [table.titled(_COUNTED_TIMES), next(dated, None)]
+    for column in candidates:
+        others = [c for c in range(table.width) if c != column]
+        if column is not None and _tell_time(table, column) and all(map(table.is_numeric, others)):
+            return column
+    return None
+
+
+def _count_through(titles: Sequence[str]) -> bool:
+    """Whether titles are consecutive whole numbers, at least two."""
+    numbers = [int(title) for title in titles]
+    return len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def _may_be_times(table: CellTable, column: int) -> bool:
@@ -314,15 +341,18 @@ def _columns(table: CellTable, options: SeriesOptions) -> SeriesFile:
     values, columns, time = _values_by_time(table, options)
     names = tuple(table.names[c] if table.names else f"column {c + 1}" for c in columns)
     told = f", times in {table.says(time)}" if time is not None else ""
+    by_content = options.layout == "auto" and options.time is None and time not in (None, table.titled(_TIMES))
+    told += " (or --layout rows)" if by_content else ""
     return SeriesFile([_trimmed(series[None]) for series in values], None, names, f"one per column{told}")
 
 
 def _values_by_time(table: CellTable, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
     """Return values (columns, times) in the order of time, the indices of their columns, and that of the times."""
-    time = _time_column(table, options)
-    # Numbers without an order are values; words are times that cannot be read.
-    if options.time is None and time is not None and table.is_numeric(time) and not _tell_time(table, time):
-        time = None
+    time = _clock(table, options)
+    titled = table.titled(_TIMES)
+    # A titled column of numbers without an order holds values; one of words holds times that cannot be read.
+    if time is None and titled is not None and not table.is_numeric(titled):
+        time = titled
     times = None if time is None else table.times(time)
     columns = [c for c in range(table.width) if c != time]
     _refuse_words(table, columns)
