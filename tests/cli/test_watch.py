@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from condcs._core.files import locked, sealed
@@ -65,6 +66,42 @@ def test_rows_that_are_learned_after_an_alarm_were_not_counted(reference):
     assert f"{300 - alarm['row']} rows from which a new reference was learned after an alarm" in said
     kept = run(reference, "--after-alarm", "keep", given=given)
     assert "learned" not in kept.stderr
+
+
+class Arriving(io.RawIOBase):
+    """Bytes that arrive in pieces of some length, as from a slow pipe."""
+
+    def __init__(self, content, length):
+        self.pieces = [content[start : start + length] for start in range(0, len(content), length)][::-1]
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        piece = self.pieces.pop() if self.pieces else b""
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.mark.parametrize("length", [97, 8000])
+def test_the_answer_does_not_depend_on_how_rows_arrive(reference, tmp_path, monkeypatch, capsys, length):
+    """One by one or all at once: the same alarms, the same words on rows that cannot be used, and the same state."""
+    good = as_csv(house_prices(90, 2), house_prices(700, 3, changed=True), house_prices(300, 4)).splitlines()
+    bad = [b"big,north,1", b",north,1", b"100,nowhere,1", b"1,2", "\u00e9".encode("latin-1") + b",north,3"]
+    lines = [good[0], *good[1:40], *bad, *good[40:500], *bad[::-1], *good[500:]]
+    content = b"\r\n".join(lines)
+    state = tmp_path / "state.npz"
+    told = []
+    for piece in (length, 31):
+        state.unlink(missing_ok=True)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Arriving(content, piece))))
+        options = ReadOptions(x=["area", "district"], y=["price"])
+        with pytest.raises(typer.Exit) as ended:
+            watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, form=None)
+        with np.load(state, allow_pickle=False) as stored:
+            told.append((ended.value.exit_code, capsys.readouterr(), {n: stored[n].tolist() for n in stored.files}))
+    assert told[0][0] == 1
+    assert told[0] == told[1]
 
 
 def test_no_change_ends_with_zero(reference):
@@ -234,7 +271,7 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
     assert run(reference, "--state", state, given=given).exit_code == 0
     kept = state.read_bytes()
     for place, words, named in (
-        (reference, ["--after-alarm", "keep"], "--after-alarm: stored learn, asked keep"),
+        (reference, ["--after-alarm", "keep"], "`--after-alarm`: stored learn, asked keep"),
         (reference, ["--run-length", "900"], "--run-length: stored 2000.0, asked 900.0"),
         (reference, ["--seed", "5"], "--seed: stored 0, asked 5"),
         (reference, ["--x", "!district"], "--x: stored area (number), district (category), asked area (number). Name"),
@@ -250,7 +287,7 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
             assert "Name another --state, or delete it" in said
         assert state.read_bytes() == kept
     both = run(reference, "--after-alarm", "keep", "--seed", "5", "--state", state, given=given)
-    assert "--after-alarm: stored learn, asked keep; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
+    assert "`--after-alarm`: stored learn, asked keep; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
     # The same rows under another name are the same reference.
     house_prices(500, 1).to_csv(other, index=False)
     assert run(other, "--state", state, given=given).exit_code == 0

@@ -465,6 +465,23 @@ def test_equal_rows_of_columns_of_few_values_are_no_copies():
         assert ConditionalDriftDetector(x.astype(float), y).promises
 
 
+def test_a_reference_learned_within_many_rows_was_another_than_from_one_row_after_the_other():
+    """Its random numbers depend on how many rows were seen before it, not on how many came in one call."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=2400), rng.integers(0, 3, 2400).astype(float)
+    y[400:] = np.where(x[400:] > 0, 2, y[400:])
+    y[::50] = np.nan
+    settings = {"expected_run_length": 1000, "learning_rows": 100, "category": ["y"], "rng": 0}
+    usable = np.isfinite(y[:300])
+    one, many = (ConditionalDriftDetector(x[:300][usable], y[:300][usable], **settings) for _ in range(2))
+    alarms = many.update_many(x[300:], y[300:])
+    assert alarms.any()
+    assert alarms.tolist() == [one.update(a, b).drift_detected for a, b in zip(x[300:], y[300:], strict=True)]
+    states = one.state_dict(), many.state_dict()
+    for name, array in states[0].items():
+        np.testing.assert_array_equal(array, states[1][name], err_msg=name)
+
+
 def test_after_an_alarm_the_relation_is_learned_or_the_reference_kept():
     """A change is reported once, and its end once more; or as long as it lasts."""
     reference = make_rows(500, np.random.default_rng(9))

@@ -117,6 +117,16 @@ class Column:
             raise self._unread_error(cells.cell(int(np.argmax(unread))), title)
         return values
 
+    def fits(self, cells: Cells) -> BoolArray:
+        """Return which cells (n,) are of this kind: neither gaps nor, in a category, labels that it does not have."""
+        if not self.is_category:
+            return ~cells.gaps & ~_read_kind(self.kind).unread(cells, self.decimal)
+        codes = self._label_codes()
+        labels, label_of_row = cells.label_codes()
+        # The last one is that of gaps, by the index -1.
+        is_known = np.array([*(label in codes for label in labels), False])
+        return np.asarray(is_known[label_of_row])
+
     def _encode_value(self, value: Any, title: str) -> float:
         """Return what `encode` does, of one Python value."""
         if self.is_category:

@@ -12,6 +12,7 @@ row in `_ENDINGS` and a branch in `_table`.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -19,12 +20,12 @@ import itertools
 import json
 import sys
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO, cast, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -169,8 +170,7 @@ class TableOptions(FileOptions):
 class Batch:
     """Some rows of a table: its columns as `Cells`, and for each row the line of the file that it starts in.
 
-    Readers of text come by rows. These become columns when columns are asked for: a watch, which takes row after row as
-    they come, iterates over the batch instead.
+    Readers of text come by rows, which become columns when columns are asked for.
     """
 
     def __init__(self, columns: Sequence[Cells], lines: Sequence[int] | IntArray) -> None:
@@ -223,18 +223,29 @@ def batch_rows(columns: int) -> int:
     return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, columns)))
 
 
-def in_batches(rows: Iterable[tuple[int, Row, int]], most: int) -> Iterator[Batch]:
-    """Collect rows, each with its line and its size in the file, in batches that are bounded in both."""
+def in_batches(
+    rows: Iterable[tuple[int, Row, int]], most: int, live_lines: CountedLines | None = None
+) -> Iterator[Batch]:
+    """Collect rows, each with its line and its size in the file, in batches that are bounded in both.
+
+    A batch also ends before a row that cannot be read, and, of lines that are watched, where the next has not arrived.
+    """
     collected: list[Row] = []
     lines: list[int] = []
     size = 0
-    for line, row, length in rows:
-        collected.append(row)
-        lines.append(line)
-        size += length
-        if len(collected) == most or size > BATCH_BYTES:
+    try:
+        for line, row, length in rows:
+            collected.append(row)
+            lines.append(line)
+            size += length
+            is_last_here = live_lines is not None and not live_lines.has_arrived
+            if len(collected) == most or size > BATCH_BYTES or is_last_here:
+                yield Batch.of_rows(collected, lines)
+                collected, lines, size = [], [], 0
+    except RowError:
+        if collected:
             yield Batch.of_rows(collected, lines)
-            collected, lines, size = [], [], 0
+        raise
     if collected:
         yield Batch.of_rows(collected, lines)
 
@@ -250,13 +261,14 @@ class Table(Protocol):
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
-def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = False) -> AbstractContextManager[Table]:
+def open_table(source: str | Table, files: FileOptions, *, live: bool = False) -> AbstractContextManager[Table]:
     """Open a file, or "-" for standard input, for reading; a table that is open already is handed out as it is.
 
-    With `any_bytes`, bytes that the encoding does not have become replacement characters, instead of an error.
+    A `live` one is watched while it is written: a batch of text ends where the next line has not arrived yet, and bytes
+    that the encoding does not have become replacement characters, instead of an error.
     """
     if isinstance(source, str):
-        return _opened(source, files, any_bytes)
+        return _opened(source, files, live)
     return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
@@ -279,17 +291,17 @@ def _finding(title: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
+def _opened(path: str, files: FileOptions, live: bool) -> Iterator[Table]:
     with _reading(path, files) as source:
-        table = _table(source, files, any_bytes)
+        table = _table(source, files, live)
         yield _Marked(table, files.gaps) if files.gaps else table
 
 
 @contextmanager
-def open_text(path: str, files: FileOptions) -> Iterator[TextIO]:
+def open_lines(path: str, files: FileOptions) -> Iterator[CountedLines]:
     """Open a file of text, perhaps compressed by gzip, for those who know better than a `Table` what its lines are."""
     with _reading(path, files) as source:
-        yield source.text(files.encoding)
+        yield source.lines(files.encoding)
 
 
 @dataclass
@@ -314,9 +326,8 @@ class _Source:
     def is_compressed(self) -> bool:
         return self.content is not self.stream
 
-    def text(self, encoding: str, errors: str = "strict") -> TextIO:
-        codec = _checked_codec(encoding)
-        return io.TextIOWrapper(cast(Any, _Unclosed(self.content)), encoding=codec, errors=errors, newline="")
+    def lines(self, encoding: str, errors: str = "strict") -> CountedLines:
+        return CountedLines(self.content, _checked_codec(encoding), errors, self.title)
 
 
 @contextmanager
@@ -360,7 +371,7 @@ def _raw_stream(path: str, title: str) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path), _BUFFER_BYTES)
 
 
-def _table(source: _Source, files: FileOptions, any_bytes: bool) -> Table:
+def _table(source: _Source, files: FileOptions, live: bool) -> Table:
     """Return an open file as the table that its first bytes and its name say it is.
 
     What must be closed with it is added to `source.closing`.
@@ -394,8 +405,8 @@ def _table(source: _Source, files: FileOptions, any_bytes: bool) -> Table:
         if form == "parquet":
             return parquet_table(stream, title, source.closing)
         return arrow_file_table(source.path, title, source.closing)
-    text = source.text(files.encoding, "replace" if any_bytes else "strict")
-    return CsvTable(text, title) if form == "csv" else JsonLinesTable(text, title)
+    lines = source.lines(files.encoding, "replace" if live else "strict")
+    return CsvTable(lines, title, live=live) if form == "csv" else JsonLinesTable(lines, title, live=live)
 
 
 def _check_kind(head: bytes, title: str, form: str | None) -> None:
@@ -455,42 +466,47 @@ class _Marked:
             yield batch.with_marks(self._is_mark)
 
 
-class _Unclosed(io.BufferedIOBase):
-    """A stream that the text layer does not close when it is collected: it is not ours, or closed elsewhere."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return bytes(self._stream.read(size))
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return bytes(self._stream.read1(size))
-
-
 LONGEST_LINE = 1 << 22
 """Characters of a line, or of a record of several lines; a longer one is not a table, and would not fit in memory."""
 
 _SEPARATORS = ",;\t|"
 
 
-class CountedLines:
-    """The lines of a file, counted, and none of them without bound."""
+_CHUNK_BYTES = 1 << 16
+"""Bytes that are asked for at a time: as many as a pipe holds. Fewer come if no more are there."""
 
-    def __init__(self, text: TextIO, title: str) -> None:
-        self._text, self._title = text, title
+
+class CountedLines:
+    """The lines of a file of text, counted, and none of them without bound.
+
+    Not a `TextIOWrapper`, which does not say whether another line has arrived: waiting for one that has not would hold
+    back the rows before it.
+    """
+
+    def __init__(self, stream: Any, encoding: str, errors: str, title: str) -> None:
+        self._stream, self._title = stream, title
+        decoder = codecs.getincrementaldecoder(encoding)(errors)
+        # It keeps a carriage return back until it is known whether a line feed follows.
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=False)
+        self._arrived: deque[str] = deque()
+        self._beginning = ""  # of a line that has not arrived as a whole
+        self._is_at_end = False
         self.number = self.characters = 0
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next line is there, so that nobody waits for it."""
+        return bool(self._arrived)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line = self._text.readline(LONGEST_LINE)
-        if not line:
-            raise StopIteration
+        while not self._arrived:
+            if self._is_at_end:
+                raise StopIteration
+            self._receive()
+        line = self._arrived.popleft()
         self.number += 1
         self.characters += len(line)
         if self.characters >= LONGEST_LINE:
@@ -508,6 +524,18 @@ class CountedLines:
             check_characters(line, self._title, self.number)
         return line
 
+    def _receive(self) -> None:
+        """Wait for bytes, and take the lines that end in them."""
+        content = self._stream.read1(_CHUNK_BYTES)
+        self._is_at_end = not content
+        text = self._beginning + self._decoder.decode(content, final=self._is_at_end)
+        # Like a file that keeps its line ends: \n, \r and \r\n, and no others.
+        lines = io.StringIO(text, newline="").readlines()
+        self._beginning = ""
+        if lines and not self._is_at_end and not lines[-1].endswith(("\n", "\r")) and len(lines[-1]) < LONGEST_LINE:
+            self._beginning = lines.pop()
+        self._arrived.extend(lines)
+
 
 class CsvTable:
     """Comma-, semicolon-, tab- or bar-separated values with a header line; the separator is the header's most frequent.
@@ -518,9 +546,8 @@ class CsvTable:
 
     unit = "line"
 
-    def __init__(self, text: TextIO, title: str) -> None:
-        self.title = title
-        self._lines = CountedLines(text, title)
+    def __init__(self, lines: CountedLines, title: str, *, live: bool = False) -> None:
+        self.title, self._lines, self._live = title, lines, live
         first = next((line for line in self._lines if line.strip()), "")
         if not first:
             raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -532,7 +559,7 @@ class CsvTable:
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings."""
-        return in_batches(self._rows(columns), most or batch_rows(len(columns)))
+        return in_batches(self._rows(columns), most or batch_rows(len(columns)), self._lines if self._live else None)
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
         """Yield rows that are not empty, each with the line that it starts in and its number of characters."""
@@ -564,9 +591,8 @@ class JsonLinesTable:
 
     unit = "line"
 
-    def __init__(self, text: TextIO, title: str) -> None:
-        self.title = title
-        self._lines = CountedLines(text, title)
+    def __init__(self, lines: CountedLines, title: str, *, live: bool = False) -> None:
+        self.title, self._lines, self._live = title, lines, live
         self._first = self._next()
         if self._first is None:
             raise DataError(f"{title} is empty. A table needs rows.")
@@ -574,7 +600,7 @@ class JsonLinesTable:
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings, numbers, booleans and None."""
-        return in_batches(self._rows(columns), most or batch_rows(len(columns)))
+        return in_batches(self._rows(columns), most or batch_rows(len(columns)), self._lines if self._live else None)
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
         """Yield rows, each with its line and its number of characters."""

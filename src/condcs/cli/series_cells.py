@@ -35,7 +35,7 @@ from condcs._tables.cells import (
 )
 from condcs._tables.kinds import meant_as_numbers, remedy
 from condcs._tables.pair import refuse_columns
-from condcs._tables.sources import CountedLines, FileOptions, Table, open_table, open_text
+from condcs._tables.sources import CountedLines, FileOptions, Table, open_lines, open_table
 
 Layout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
 """Where series are: in a table one per row, one per column, or one row per series and time; in an array its axes."""
@@ -317,8 +317,7 @@ def read_loose_cells(path: Path, files: FileOptions, titles: Sequence[str] = ())
 def _text_rows(path: Path, files: FileOptions) -> tuple[list[list[str]], list[int]]:
     """Return the rows of a text that hold anything, marks of gaps as empty cells, and their lines."""
     is_mark = gap_marks([files.gaps] if isinstance(files.gaps, str) else files.gaps)
-    with open_text(str(path), files) as text:
-        lines = CountedLines(text, path.name)
+    with open_lines(str(path), files) as lines:
         first = next((line for line in lines if line.strip()), "")
         # Where there are semicolons, commas are decimal signs.
         separator = ";" if ";" in first else max(_SEPARATORS, key=first.count)

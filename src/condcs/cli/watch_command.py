@@ -23,14 +23,16 @@ from zipfile import BadZipFile
 import numpy as np
 import typer
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_positive
 from condcs._core.errors import CondcsError, CondcsWarning, DataError
 from condcs._core.files import InUseError, WriteError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs._core.printable import counted
-from condcs._tables.cells import is_missing, label_of
+from condcs._core.vocabulary import named
+from condcs._tables.cells import label_of
 from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
-from condcs._tables.sources import Format, Row, RowError, Table, open_table
+from condcs._tables.sources import Batch, Format, Row, RowError, Table, open_table
 from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, tell_unwritten
 from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
@@ -47,9 +49,8 @@ NAMED = 5
 SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
 """The state on disk is at most this old."""
 
-OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "run_length", "after_alarm", "seed", "encoding")}
-OPTIONS |= {"format": "--format", "gaps": "--gaps"}
-"""Arguments as options of the command."""
+SETTINGS = "x", "y", "run_length", "after_alarm", "seed"
+"""What a state must have been made with, as options of the command."""
 
 MOST_TOLD = 100
 """Alarms that are kept for the report."""
@@ -87,40 +88,88 @@ class Watcher:
         """Columns of x, then of y."""
         return [c.name for c in (*self.x, *self.y)]
 
-    def see(self, row: Row | RowError, title: str) -> None:
-        """Take in a row of cells and note an alarm; an error, counted, if the row cannot be used."""
-        self.rows += 1
-        if isinstance(row, RowError):
+    def see(self, batch: Batch | RowError, title: str) -> Iterator[DataError | None]:
+        """Take in rows, or one that could not be read.
+
+        Yield the error of each row that cannot be used, and None after each alarm; `rows` counts up to that row then.
+        """
+        if isinstance(batch, RowError):
+            self.rows += 1
             self.bad += 1
-            raise row
-        gap = next((name for name, cell in zip(self.names, row, strict=True) if is_missing(cell)), None)
+            yield batch
+            return
+        columns = (*self.x, *self.y)
+        fits = np.logical_and.reduce([c.fits(cells) for c, cells in zip(columns, batch.columns, strict=True)])  # (n,)
+        # Where rows that can be used end, and the end of the batch.
+        ends = np.append(np.flatnonzero(~fits), len(batch))
+        row = 0
+        while row < len(batch):
+            end = int(ends[np.searchsorted(ends, row)])
+            if row == end:
+                yield self._unusable(batch.take(slice(row, row + 1)), title)
+                row += 1
+                continue
+            n_taken = self._watch(batch.take(slice(row, end)), title)
+            row += n_taken
+            if self.detector.drift_detected:
+                yield None
+
+    def _watch(self, batch: Batch, title: str) -> int:
+        """Give rows that can be used to the detector, until an alarm; return how many."""
+        x, y = self._encoded(batch, title)
+        course = self.detector.take_until_alarm(x, y)
+        first = self.rows + 1
+        n_taken = len(course.scores)
+        self.rows += n_taken
+        for row, (score, statistic, is_learning) in enumerate(zip(*map(np.ndarray.tolist, course), strict=True), first):
+            self.history.add(row, score, statistic, is_learning)
+        if self.detector.drift_detected:
+            self._note_alarm()
+        return n_taken
+
+    def _note_alarm(self) -> None:
+        """Keep an alarm for the screen and the page, in rows of the stream."""
+        alarm = self.detector.alarm
+        assert alarm is not None
+        self.alarms += 1
+        # The detector has not seen the rows that could not be used.
+        behind = self.rows - alarm.row
+        told = alarm.as_dict()
+        told |= {"row": self.rows, "since": told["since"] + behind}
+        told["since_range"] = [row + behind for row in told["since_range"]]
+        self.untold = told
+        self.told = [*self.told, told][-MOST_TOLD:]
+
+    def _unusable(self, row: Batch, title: str) -> DataError:
+        """Count a row (1,) that cannot be used, and say why it cannot."""
+        self.rows += 1
+        gap = next((name for name, cells in zip(self.names, row.columns, strict=True) if cells.gaps[0]), None)
         if gap is not None:
             self.gaps += 1
-            raise Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
-        columns = (*self.x, *self.y)
+            return Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
         try:
-            values = {name: own[0] for name, own in _values(columns, [row], title).items()}
-        except DataError:
+            x, y = self._encoded(row, title)
+        except DataError as error:
             self.bad += 1
-            raise
-        self.detector.update(_part(self.x, values), _part(self.y, values))
-        for column in columns:
-            if column.is_category and values[column.name] not in column.labels:
-                raise DataError(
-                    f"{column.name!r} is {values[column.name]!r}, a label that the reference does not have."
-                )
-        alarm = self.detector.alarm if self.detector.drift_detected else None
-        statistic = self.detector.statistic if alarm is None else alarm.statistic
-        self.history.add(self.rows, self.detector.score, statistic, self.detector.is_learning)
-        if alarm is not None:
-            self.alarms += 1
-            # The detector has not seen the rows that could not be used.
-            behind = self.rows - alarm.row
-            found = alarm.as_dict()
-            found |= {"row": self.rows, "since": found["since"] + behind}
-            found["since_range"] = [row + behind for row in found["since_range"]]
-            self.untold = found
-            self.told = [*self.told, found][-MOST_TOLD:]
+            return error
+        # The detector counts labels that its reference does not have.
+        self.detector.take_until_alarm(x, y)
+        columns = (*self.x, *self.y)
+        column, cells = next(pair for pair in zip(columns, row.columns, strict=True) if not pair[0].fits(pair[1])[0])
+        return DataError(f"{column.name!r} is {cells.labels()[0]!r}, a label that the reference does not have.")
+
+    def _encoded(self, batch: Batch, title: str) -> tuple[FloatArray, FloatArray]:
+        """Return x (n, d_x) and y (n, d_y) of rows without gaps as numbers and codes."""
+        columns = (*self.x, *self.y)
+        of_detector = self.detector.columns
+        encoded = np.column_stack(
+            [
+                # Codes are those of the detector; it takes dates for the numbers that they are here.
+                (coded if column.is_category else column).encode(cells, title)
+                for column, coded, cells in zip(columns, of_detector, batch.columns, strict=True)
+            ]
+        )
+        return encoded[:, : len(self.x)], encoded[:, len(self.x) :]
 
     def to_bytes(self) -> bytes:
         """Return everything as an npz file with a checksum."""
@@ -184,11 +233,11 @@ class StateFile:
             self.save()
 
     @contextmanager
-    def between_rows(self) -> Iterator[None]:
-        """Keep the state from being written within a ``with`` block, and count a row more."""
+    def between_rows(self, n_rows: int) -> Iterator[None]:
+        """Keep the state from being written within a ``with`` block, and count the rows that it takes in."""
         with self._lock:
             yield
-            self._unsaved += 1
+            self._unsaved += n_rows
             if self._unsaved >= SAVED_ROWS:
                 self._write()
         if self._error is not None:
@@ -271,9 +320,7 @@ def _values(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[
 def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Say which settings differ, with both values."""
     found = [
-        f"{option}: stored {stored[name]}, asked {asked[name]}"
-        for name, option in OPTIONS.items()
-        if name in stored and stored[name] != asked[name]
+        f"{named(name)}: stored {stored[name]}, asked {asked[name]}" for name in SETTINGS if stored[name] != asked[name]
     ]
     # Other columns make other rows.
     if stored["hash"] != asked["hash"] and (stored["x"], stored["y"]) == (asked["x"], asked["y"]):
@@ -445,45 +492,48 @@ def _watch(
 ) -> None:
     """Take in all rows of standard input."""
     _tell(watcher, as_machine)
-    used = row = 0
+    first, n_left_out = watcher.rows, 0
     with ExitStack() as stack:
         with stops.waiting():
             # A wrong byte is a matter of one row, not the end of a watch.
-            table = stack.enter_context(open_table("-", replace(options, format=form), any_bytes=True))
-        for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
-            with nullcontext() if file is None else file.between_rows():
-                try:
-                    watcher.see(cells, table.title)
-                    used += 1
-                except DataError as error:
+            table = stack.enter_context(open_table("-", replace(options, format=form), live=True))
+        for batch in _batches(table, watcher.names, stops):
+            n_rows = 1 if isinstance(batch, RowError) else len(batch)
+            with nullcontext() if file is None else file.between_rows(n_rows):
+                for error in watcher.see(batch, table.title):
+                    if error is None:
+                        _tell(watcher, as_machine)
+                        continue
+                    n_left_out += 1
                     if not (isinstance(error, Gap) and options.missing == "drop"):
-                        notes.left_out(row, error.message)
-                _tell(watcher, as_machine)
-    if row and not used and notes.first_bad:
-        raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")
+                        notes.left_out(watcher.rows - first, error.message)
+    n_seen = watcher.rows - first
+    if n_seen and n_left_out == n_seen and notes.first_bad:
+        raise DataError(f"standard input must have rows that can be used, got none in {n_seen:,}. {notes.first_bad}")
 
 
-def _rows(table: Table, names: list[str], stops: Stops) -> Iterator[Row | RowError]:
-    """Yield the rows one by one, and the error of a row that cannot be read in its place."""
+def _batches(table: Table, names: list[str], stops: Stops) -> Iterator[Batch | RowError]:
+    """Yield rows as they come, many at a time if many are there, and the error of a row that cannot be read."""
     missing = [name for name in names if name not in table.names]
     if missing:
         lacking = ", ".join(map(repr, missing))
         unreadable = any("\ufffd" in name or "\0" in name for name in table.names)
         hint = " Its header is not text in the encoding expected: name it with --encoding." if unreadable else ""
         raise DataError(f"standard input must have the columns of the reference, but lacks {lacking}.{hint}")
-    places = [table.names.index(name) for name in names]
-    batches = table.batches(places, 1)
+    indices = [table.names.index(name) for name in names]
+    batches = table.batches(indices, SAVED_ROWS)
     while True:
         try:
             with stops.waiting():
                 batch = next(batches, None)
         except RowError as error:
             yield error
-            batches = table.batches(places, 1)
+            batches = table.batches(indices, SAVED_ROWS)
             continue
         if batch is None:
             return
-        yield from batch
+        # Sources of typed rows have batches of their own length.
+        yield from batch.parts(SAVED_ROWS)
 
 
 def _tell(watcher: Watcher, as_machine: bool) -> None:

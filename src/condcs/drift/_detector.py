@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from condcs._core.checks import check_choice, check_integer, check_positive, che
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
 from condcs._core.vocabulary import named
+from condcs._tables.kinds import Column
 from condcs.drift._alarm import Alarm, describe_alarm
 from condcs.drift._betting import CellGeometry, Sums, count_scores, make_bets, no_sums
 from condcs.drift._cells import CellTree, Regions, parts_from_state, parts_state
@@ -58,6 +59,14 @@ _STORED = {
     "start_inputs": "start_met",
 }
 """Names of arrays in saved states that are not those of the fields: states of earlier versions can be resumed."""
+
+
+class StreamCourse(NamedTuple):
+    """What rows of a stream came to, one after the other: arrays (n,)."""
+
+    scores: FloatArray  # the first score of each; NaN where it was not watched
+    statistics: FloatArray  # the evidence after it
+    is_learning: BoolArray  # whether a new reference was being collected after it
 
 
 class ConditionalDriftDetector(Stateful):
@@ -185,6 +194,11 @@ class ConditionalDriftDetector(Stateful):
         return self.expected_run_length
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of x, then of y: numbers, and labels with their codes."""
+        return (*self._x.columns, *self._y.columns)
+
+    @property
     def is_learning(self) -> bool:
         """Whether rows are being collected as a new reference."""
         return self._learning is not None
@@ -235,52 +249,82 @@ class ConditionalDriftDetector(Stateful):
         #    uniform win or lose. When the largest value of a family of bets reaches the threshold, there is an alarm
         #    that says what has changed, where and since when.
         else:
-            self._drift = self._watch(x, y, np.array([self._counts["rows"]]))[1]
+            _, _, self._drift = self._watch(x, y, np.array([self._counts["rows"]]))
 
     @public
     def update_many(self, x: Array, y: Array) -> BoolArray:
         """Add rows one after the other and return, for each, whether it raised an alarm."""
         inputs, responses = self._x.many(x), self._y.many(y)
         _check_same_length("x", inputs, "y", responses)
-        return self._update_many(inputs, responses)
-
-    def _update_many(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Do the same as `_update` with each of many rows, x (n, d_x) and y (n, d_y); return which raised an alarm."""
-        numbers = np.arange(self._counts["rows"] + 1, self._counts["rows"] + 1 + len(x))
-        self._counts["rows"] += len(x)
-        self._drift, self._score = False, float("nan")
-        codes = self._x.unusable(x)
-        codes = np.where(codes > 0, codes, self._y.unusable(y))
-        for code, name in enumerate(_UNUSABLE, start=1):
-            self._counts[name] += int(np.sum(codes == code))
-        usable = np.flatnonzero(codes == 0)
-        alarms = np.zeros(len(x), bool)
-        start = 0
-        while start < len(usable):
-            chunk = usable[start : start + _CHUNK]
-            if self._learning is not None:
-                chunk = chunk[: self.learning_rows - len(self._learning)]
-                self._collect(x[chunk], y[chunk])
-                n_taken, alarm = len(chunk), False
-            else:
-                n_taken, alarm = self._watch(x[chunk], y[chunk], numbers[chunk])
-            start += n_taken
-            alarms[chunk[n_taken - 1]] = alarm
-        self._drift = bool(len(alarms) and alarms[-1])
+        alarms = np.zeros(len(inputs), bool)
+        n_taken = 0
+        while n_taken < len(inputs):
+            chunk = slice(n_taken, n_taken + _CHUNK)
+            n_taken += len(self.take_until_alarm(inputs[chunk], responses[chunk]).scores)
+            alarms[n_taken - 1] = self._drift
         return alarms
 
-    def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[int, bool]:
-        """Watch rows with their numbers (n,) until an alarm; return how many were taken in, whether there was one."""
+    def take_until_alarm(self, x: FloatArray, y: FloatArray) -> StreamCourse:
+        """Do the same as `_update` with each of some rows of numbers and codes, x (n, d_x) and y (n, d_y).
+
+        Stop after a row that raised an alarm. The course has as many rows as were taken in.
+        """
+        codes = self._x.unusable(x)
+        codes = np.where(codes > 0, codes, self._y.unusable(y))  # (n,)
+        usable = np.flatnonzero(codes == 0)
+        first_number = self._counts["rows"] + 1
+        scores = np.full(len(x), np.nan)
+        # Rows that cannot be used change neither the evidence nor what is learned.
+        statistics, is_learning = np.full(len(x), self.statistic), np.full(len(x), self.is_learning)
+        self._drift, n_used, n_counted = False, 0, 0
+        while n_used < len(usable) and not self._drift:
+            chunk = usable[n_used:]
+            if self._learning is not None:
+                # 1. Rows to learn from. The new reference depends on how many rows were seen before it.
+                chunk = chunk[: self.learning_rows - len(self._learning)]
+                n_counted = self._count(codes, n_counted, int(chunk[-1]) + 1)
+                self._collect(x[chunk], y[chunk])
+            else:
+                # 2. Rows that are watched, until an alarm.
+                chunk_scores, evidence, self._drift = self._watch(x[chunk], y[chunk], first_number + chunk)
+                chunk = chunk[: len(evidence)]
+                n_counted = self._count(codes, n_counted, int(chunk[-1]) + 1)
+                scores[chunk] = chunk_scores
+                statistics[chunk[0] : chunk[-1] + 1] = _held(evidence, chunk - chunk[0])
+            if not self._drift:
+                statistics[chunk[-1] :] = self.statistic
+            is_learning[chunk[-1] :] = self.is_learning
+            n_used += len(chunk)
+        if not self._drift:
+            n_counted = self._count(codes, n_counted, len(x))
+        taken = slice(n_counted)
+        self._score = float(scores[n_counted - 1]) if n_counted else float("nan")
+        return StreamCourse(scores[taken], statistics[taken], is_learning[taken])
+
+    def _count(self, codes: IntArray, start: int, stop: int) -> int:
+        """Count rows from `start` to `stop`, and which of them cannot be used by their codes (n,); return `stop`."""
+        self._counts["rows"] += stop - start
+        for code, name in enumerate(_UNUSABLE, start=1):
+            self._counts[name] += int(np.sum(codes[start:stop] == code))
+        return stop
+
+    def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[FloatArray, FloatArray, bool]:
+        """Watch rows with their numbers (n,) until an alarm.
+
+        Return the first score of each row that was taken in, the statistic after it, and whether there was an alarm.
+        """
         threshold = self.expected_run_length * self._scale
-        n_taken, n_watched, alarm, self._score, self._history = watch_rows(
+        n_taken, n_watched, alarm, course, self._history = watch_rows(
             x, y, numbers, self._unnamed_plan, self._sums, self._history, self._rings, self._n_watched, threshold
         )
+        scores, evidence = course.T  # (n_taken,) each
+        self._score = float(scores[-1])
         self._n_watched += n_watched
         self._counts["watched"] += n_watched
         self._counts["outside"] += n_taken - n_watched
         if alarm:
             self._raise_alarm()
-        return n_taken, alarm
+        return scores, evidence / self._scale, alarm
 
     def _raise_alarm(self) -> None:
         """Say what the evidence is for, and begin again: with rows to learn from, or the same reference."""
@@ -480,6 +524,11 @@ class ConditionalDriftDetector(Stateful):
         n_labels = label_counts(self._x.columns)
         self._plan = Plan(n_labels, model.arrays, regions.arrays, cells, geometry, bets, self._key)
         self._unnamed_plan = self._plan.unnamed()
+
+
+def _held(values: FloatArray, rows: IntArray) -> FloatArray:
+    """Return values of some rows, which increase from 0, for all up to the last: each holds until the next one."""
+    return values[np.searchsorted(rows, np.arange(rows[-1] + 1), side="right") - 1]
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

@@ -82,8 +82,11 @@ def watch_rows(
     cells = locate_cells(inputs, regions, plan.cells)  # (n, f)
     batch = RowBatch(scores, inputs, regions, cells, numbers)
     taken, watched, alarm = 0, 0, False
+    course = np.empty((len(x), 2))
+    evidence = sums.values.max()
     for t in range(len(x)):
         taken += 1
+        course[t, 0], course[t, 1] = np.nan, evidence
         if not is_near[t]:
             continue
         # 4. Rank the scores in their cells and bet on the ranks; what the row says is kept for an alarm to explain.
@@ -92,13 +95,13 @@ def watch_rows(
         rings.numbers[slot] = numbers[t]
         _copy(x[t], rings.x[slot])
         _copy(y[t], rings.y[slot])
+        course[t, 0], course[t, 1] = scores[t, 0], evidence
         watched += 1
         # 5. Enough evidence is an alarm.
         if evidence >= threshold:
             alarm = True
             break
-    score = scores[taken - 1, 0] if is_near[taken - 1] else np.nan
-    return taken, watched, alarm, score, residuals[taken : taken + len(history)].copy()
+    return taken, watched, alarm, course[:taken], residuals[taken : taken + len(history)].copy()
 
 
 @inner()
