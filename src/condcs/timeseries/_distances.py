@@ -388,9 +388,9 @@ def _false_share(collection: Collection, order: int) -> float:
         x, y = embed_frames(frames, starts, order)
         distance, index = cKDTree(x).query(x, k=2)
         # Among equal windows the nearest two need not include the window itself.
-        own = np.arange(len(x))
-        pick = np.where(index[:, 0] == own, 1, 0)
-        near, neighbour = distance[own, pick], index[own, pick]
+        rows = np.arange(len(x))
+        pick = np.where(index[:, 0] == rows, 1, 0)
+        near, neighbour = distance[rows, pick], index[rows, pick]
         apart = np.linalg.norm(y - y[neighbour], axis=1)
         size = np.sqrt(np.nanvar(frames, axis=0).sum())
         false += int(np.sum((apart > _JUMP * near) | (np.hypot(near, apart) > _ATTRACTOR_SIZES * size)))
