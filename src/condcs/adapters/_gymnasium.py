@@ -35,7 +35,15 @@ MISFITS = 20.0
 LAST_ROWS = 1_000
 """Rows among which the beginning of a change is looked for."""
 
+# Stands for a spread of 0, of a column that is constant or predicted without error: no division by 0.
 _LEAST_SPREAD = 1e-9
+# Ridge on the slopes of a local fit: neighbours may lie on a line. Far below the squared distances of columns in units
+# of their spread, which are about 1.
+_RIDGE = 1e-6
+# Share of the evidence from which a family of smaller cells may name the place of a change.
+_NAMING_SHARE = 0.1
+# The quantile over rows that stands for the usual largest: a tenth of them may lie farther, or be predicted worse.
+_USUAL_LARGEST = 0.9
 _FARTHEST = 3.0
 """Scores are cut here, so that no single step is evidence enough: a wall that the reference never met is no change."""
 
@@ -207,7 +215,7 @@ class _Bets:
     def verdict(self) -> tuple[int, int, int, float]:
         """Return the family and the cell that hold the change, the rows after its beginning, and the evidence."""
         # The last family, those of the smallest cells, that holds a good part of the evidence.
-        family = int(np.flatnonzero(self._evidence >= 0.1 * self._evidence.max())[-1])
+        family = int(np.flatnonzero(self._evidence >= _NAMING_SHARE * self._evidence.max())[-1])
         cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
         cells = np.array([cells[family] for cells, _ in self._last_rows])
         scores = np.array([scores[family] for _, scores in self._last_rows])
@@ -345,7 +353,7 @@ class _LocalLinear:
             if is_predicted.any():
                 misfits.append(np.abs(predicted - moves[rows[1::2]])[is_predicted])
                 self._parts[int(action)] = self._part(scaled[rows], moves[rows])
-        missed = np.quantile(np.concatenate(misfits), 0.9, axis=0) if misfits else np.zeros(moves.shape[1])
+        missed = np.quantile(np.concatenate(misfits), _USUAL_LARGEST, axis=0) if misfits else np.zeros(moves.shape[1])
         self._noise = np.maximum(np.maximum(dither * moves.std(axis=0), MISFITS * missed), _LEAST_SPREAD)
 
     def errors(self, states: FloatArray, actions: IntArray, moves: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -366,7 +374,7 @@ class _LocalLinear:
     def _part(self, scaled: FloatArray, moves: FloatArray) -> tuple[cKDTree, FloatArray, FloatArray, float]:
         tree = cKDTree(scaled)
         distances, _ = tree.query(scaled, k=min(self._neighbours(scaled), len(scaled)))
-        return tree, scaled, moves, float(np.quantile(distances[:, -1], 0.9))
+        return tree, scaled, moves, float(np.quantile(distances[:, -1], _USUAL_LARGEST))
 
     def _predict(
         self, part: tuple[cKDTree, FloatArray, FloatArray, float], scaled: FloatArray
@@ -391,8 +399,7 @@ def _local_fits(rows: Any, moves: Any, near: Any, points: Any) -> Any:
             responses[j] = moves[near[i, j]]
         gram = design.T @ design
         for c in range(1, dim + 1):
-            # A little ridge on the slopes: neighbours may lie on a line.
-            gram[c, c] += 1e-6
+            gram[c, c] += _RIDGE
         inverse = np.linalg.inv(gram)
         slopes = inverse @ (design.T @ responses)
         predicted[i], leverage[i] = slopes[0], inverse[0, 0]

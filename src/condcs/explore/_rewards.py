@@ -43,6 +43,7 @@ DECAY = 0.75
 ENOUGH = 1.0
 """Kernel mass that each half must have around a row for a comparison."""
 
+# Rows with a smaller log kernel value, 1e-11, are left out: sums of them are beside a mass of at least `ENOUGH`.
 _NEGLIGIBLE = -25.0
 _OLD, _NEW = 0, 1
 

@@ -192,8 +192,8 @@ def _rival(page: Page, clustering: Clustering, rival: RivalClusters) -> None:
     page.text(
         f"{setting_words(rival.setting).capitalize()}, has a mark of {rival.mark:.2f} (the best one is "
         f"{clustering.clusters.tried[0].mark:.2f}) and finds other clusters: their adjusted mutual information with "
-        f"those above is {rival.agreement:.2f}. The series alone do not say which of the two is wanted: look at both (column "
-        "rival_cluster of labels.csv)."
+        f"those above is {rival.agreement:.2f}. The series alone do not say which of the two is wanted: look at both "
+        "(column rival_cluster of labels.csv)."
     )
     page.table(*clustering.rival_crossing(), "Series of each rival cluster in each cluster")
     page.figure(

@@ -52,7 +52,8 @@ COMPILED = ("conditional_cs", "conditional_euclidean")
 """Measures that the compiled engine computes; the others are called pair by pair."""
 
 WIDE_CHANNELS = 48
-"""From this many channels on, distances between frames come from a matrix product."""
+"""From this many channels on, distances between frames come from a matrix product, which loses some digits. Series of 60
+values take 15% less time by it with 24 channels, 25% with 48, 40% with 96."""
 
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -296,13 +297,23 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
+# The longest and the shortest time of a block. Longer, and progress, the store and the other workers wait; shorter, and
+# the call of a block takes a share of its time.
 _SECONDS_PER_BLOCK = (0.25, 0.005)
+# Most series on a side: a block holds what concerns each of them alone.
 _MAX_SIDE = 512
+# Blocks on a side of the matrix for several workers, so that none is without work for long at the end.
 _MIN_BLOCKS = 8
+# Less work than this is not worth starting a thread for.
 _SECONDS_WORTH_A_THREAD = 0.005
+# Blocks sent ahead for each worker of a cluster: those that wait hide the time of sending, but each holds the series
+# that it needs.
+_BLOCKS_AHEAD = 4
 
+# What an interrupted run loses at most, besides the blocks that are being computed; flushing a large file takes time.
 _FLUSH_SECONDS = 5.0
 _PROBLEM, _MATRIX, _SUMS, _LOCK = "problem.json", "distances.npy", "done.npy", ".lock"
+# Raised when a folder of an earlier version can no longer be continued: such a one is refused.
 _FORMAT = 2
 # Above any checksum: no finished block has the sum 0, which stands for an unfinished one.
 _DONE = 1 << 32
@@ -456,9 +467,8 @@ def _computed(
         return Block(job, row, column, rows, columns, same and row == column)
 
     if cluster is not None:
-        # Few at a time: blocks hold the series that they need.
         calls = ((task(row, column),) for row, column in blocks)
-        for _, done in spread(Block.run, calls, cluster, ahead=4):
+        for _, done in spread(Block.run, calls, cluster, ahead=_BLOCKS_AHEAD):
             yield done
     elif n_workers == 1:
         for row, column in blocks:
