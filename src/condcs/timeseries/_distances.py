@@ -52,9 +52,9 @@ _SEED = 0
 _MAX_ORDER = 20
 # Most clusters whose silhouette is looked at; `cluster` chooses among as many.
 _MAX_CLUSTERS = 10
-# Neighbours are false if the next frame separates them by more than so many times their distance, or by more than so
-# many standard deviations of the series: the values of Kennel, Brown and Abarbanel (1992).
+# Neighbours are false if the next frame separates them by more than so many times their distance ...
 _JUMP = 10.0
+# ... or by more than so many standard deviations of the series: the values of Kennel, Brown and Abarbanel (1992).
 _ATTRACTOR_SIZES = 2.0
 # A window is long enough with a smaller share of false neighbours. None at all is too much to ask of series with noise.
 _FALSE_SHARE = 0.01

@@ -36,6 +36,7 @@ vectors there are (AVX-512)."""
 # Value of a frame that is padding. Its squared distance to any series that the engine takes (below 1e140) is finite
 # and above the 1e290 beyond which medians count nothing; its kernel value is 0.
 _FAR = 1e150
+# The distance of a window to one that is padding.
 _FAR_SQUARED = 1e300
 # Below this share of the squared norms, |a|^2 + |b|^2 - 2ab has lost two digits: the distance is summed directly.
 _CANCELLED = 1e-2
