@@ -42,7 +42,7 @@ DENSE_SIZE = 1_200
 
 # Vectors that the iteration holds for each that is wanted: more converge in fewer restarts, each of which costs more.
 _LANCZOS_PER_VECTOR = 4
-# For few wanted ones as many at least: a basis of a dozen vectors needs many restarts.
+# As many at least, where few are wanted: a smaller basis takes more restarts.
 _LEAST_LANCZOS = 40
 # Error of an eigenvalue, of 1 at most: far below the gaps that decide a clustering.
 _LANCZOS_TOLERANCE = 1e-8
