@@ -91,7 +91,7 @@ def test_what_was_made_is_not_sent():
     assert shared.ready is shared.ready
     arrived = pickle.loads(pickle.dumps(shared))
     assert arrived.key == shared.key
-    assert arrived._made == []
+    assert arrived._instance == []
     assert arrived.ready == bytearray()
 
 

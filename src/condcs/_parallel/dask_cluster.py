@@ -83,9 +83,9 @@ def cluster_results(
 
     def send(count: int | None) -> None:
         for index, arguments in islice(waiting, count):
-            places = [place for place, argument in enumerate(arguments) if isinstance(argument, Shared)]
-            held = [_held(client, shared, arguments[place]) for place in places]
-            call = _Call(function, tuple(None if isinstance(a, Shared) else a for a in arguments), tuple(places))
+            positions = [position for position, argument in enumerate(arguments) if isinstance(argument, Shared)]
+            held = [_held(client, shared, arguments[position]) for position in positions]
+            call = _Call(function, tuple(None if isinstance(a, Shared) else a for a in arguments), tuple(positions))
             # Not pure: equal calls are calls of their own.
             future = client.submit(call, *held, pure=False)
             numbers[future] = index
@@ -113,11 +113,11 @@ class _Call:
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     def __call__(self, *shared: Shared[Any]) -> Any:
-        given = dict(zip(self.places, shared, strict=True))
-        return answer(self.function, [given.get(place, a) for place, a in enumerate(self.arguments)])
+        shared_arguments = dict(zip(self.positions, shared, strict=True))
+        return answer(self.function, [shared_arguments.get(position, a) for position, a in enumerate(self.arguments)])
 
 
 def _held(client: Any, futures: dict[str, Any], shared: Shared[Any]) -> Any:
@@ -176,10 +176,10 @@ def _version() -> str:
 
 def _check_versions(client: Any) -> None:
     try:
-        found = client.run(_version)
+        versions = client.run(_version)
     except ImportError as error:
         raise ClusterError(f"Dask workers must have condcs {_version()} installed: {_first_line(error)}.") from None
-    wrong = sorted({version for version in found.values() if version != _version()})
+    wrong = sorted({version for version in versions.values() if version != _version()})
     if wrong:
         raise ClusterError(
             f"Dask workers must have condcs {_version()} installed, got {', '.join(wrong)}. Install the same version "

@@ -51,9 +51,9 @@ def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Itera
 
 def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK, *, resamples: float = 0.0) -> Any:
     """Return the sum of what `work` makes of each chunk of rows, and report so many resamples as it is made."""
-    found: Any = None
-    for part, done in zip(over_rows(work, rows, size), chunks(rows, size), strict=True):
-        found = part if found is None else found + part
+    running_total: Any = None
+    for part, chunk in zip(over_rows(work, rows, size), chunks(rows, size), strict=True):
+        running_total = part if running_total is None else running_total + part
         if resamples:
-            report_done(resamples * (done.stop - done.start) / rows)
-    return found
+            report_done(resamples * (chunk.stop - chunk.start) / rows)
+    return running_total

@@ -38,21 +38,21 @@ class Shared(Generic[T]):
         self.make = make
         self.key = f"condcs-shared-{uuid4().hex}"
         self._lock = threading.Lock()
-        self._made: list[T] = []
+        self._instance: list[T] = []
 
     @property
     def ready(self) -> T:
         """The thing itself, made when first asked for."""
         with self._lock:
-            if not self._made:
-                self._made.append(self.make())
-            return self._made[0]
+            if not self._instance:
+                self._instance.append(self.make())
+            return self._instance[0]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"make": self.make, "key": self.key}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock(), _made=[])
+        self.__dict__.update(state, _lock=threading.Lock(), _instance=[])
 
 
 def active_workers(n_jobs: int | None = None) -> Workers | None:
@@ -150,8 +150,8 @@ def _process_results(
     results: Iterator[tuple[int, T]] = parallel(packed)
     try:
         # Not `yield from`: whoever closes this generator would close that one before its warning is silenced.
-        while (found := next(results, None)) is not None:
-            yield found
+        while (numbered_result := next(results, None)) is not None:
+            yield numbered_result
     finally:
         with warnings.catch_warnings():
             # Whoever closes the generator knows that some calls have not ended.
@@ -162,18 +162,18 @@ def _process_results(
 def _call(run: str, parent: int, function: Callable[..., T], index: int, arguments: tuple[Any, ...]) -> tuple[int, T]:
     """Answer one call, in a process of this machine."""
     _end_with(parent)
-    return index, answer(function, [_kept(run, a) if isinstance(a, Shared) else a for a in arguments])
+    return index, answer(function, [_shared_in_process(run, a) if isinstance(a, Shared) else a for a in arguments])
 
 
-_kept_run: dict[str, dict[str, Shared[Any]]] = {}
+_shared_by_run: dict[str, dict[str, Shared[Any]]] = {}
 
 
-def _kept(run: str, shared: Shared[Any]) -> Shared[Any]:
+def _shared_in_process(run: str, shared: Shared[Any]) -> Shared[Any]:
     """Return what an earlier call of the same run brought to this process: that one has been made ready."""
-    if run not in _kept_run:
-        _kept_run.clear()
-        _kept_run[run] = {}
-    return _kept_run[run].setdefault(shared.key, shared)
+    if run not in _shared_by_run:
+        _shared_by_run.clear()
+        _shared_by_run[run] = {}
+    return _shared_by_run[run].setdefault(shared.key, shared)
 
 
 @lru_cache(maxsize=1)

@@ -43,13 +43,13 @@ class AeonDistance(Printable):
     def __init__(self, X: Any, **settings: Any) -> None:
         collection = check_collection("X", X, "nct", settings.get("missing", "error"))
         self.distances: RealArray = ccs_pairwise_distance(collection, **settings)
-        self._known = {_key(collection.series(i)): i for i in range(collection.count)}
+        self._indices = {_key(collection.series(i)): i for i in range(collection.count)}
         running = ("n_jobs", "output")
         self._settings = {name: value for name, value in settings.items() if name not in running}
 
     def __call__(self, x: FloatArray, y: FloatArray, **_: Any) -> float:
         """Return the distance between two series, each of shape (n_channels, n_timepoints) or (n_timepoints,)."""
-        i, j = self._known.get(_key(_frames(x))), self._known.get(_key(_frames(y)))
+        i, j = self._indices.get(_key(_frames(x))), self._indices.get(_key(_frames(y)))
         if i is None or j is None:
             return ccs_distance(x, y, **self._settings)
         return float(self.distances[i, j])

@@ -55,10 +55,10 @@ class CausalLearnTest(Printable, CIT_Base):  # type: ignore[misc]
 
     def __call__(self, X: int, Y: int, condition_set: Any = None) -> float:
         """Return the p-value."""
-        first, second, given, key = self.get_formatted_XYZ_and_cachekey(X, Y, condition_set)
+        first, second, conditions, key = self.get_formatted_XYZ_and_cachekey(X, Y, condition_set)
         if key not in self.pvalue_cache:
             x, y = self.ranks[:, first], self.ranks[:, second]
-            z = self.ranks[:, given] if given else None
+            z = self.ranks[:, conditions] if conditions else None
             self.pvalue_cache[key] = self._pvalue(x, y, z, key)
         return float(self.pvalue_cache[key])
 

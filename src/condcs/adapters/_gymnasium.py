@@ -23,7 +23,7 @@ from condcs.drift._betting import overall_bets
 Row = tuple[Any, int, Any, bool]
 """Observation, action, next observation, and whether the episode ended there."""
 
-KNOWN_SHARE = 0.7
+PREDICTED_SHARE = 0.7
 """With fewer known rows among the last, states have moved beyond the reference, and a new one is taken."""
 
 MEMORY = 4
@@ -32,10 +32,18 @@ MEMORY = 4
 MISFITS = 20.0
 """Least noise, in units of what the local prediction misses in all but a tenth of the rows."""
 
-KEPT_ROWS = 1_000
+LAST_ROWS = 1_000
 """Rows among which the beginning of a change is looked for."""
 
+# Stands for a spread of 0, of a column that is constant or predicted without error: no division by 0.
 _LEAST_SPREAD = 1e-9
+# Ridge on the slopes of a local fit: neighbours may lie on a line. Far below the squared distances of columns in units
+# of their spread, which are about 1.
+_RIDGE = 1e-6
+# Share of the evidence from which a family of smaller cells may name the place of a change.
+_NAMING_SHARE = 0.1
+# The quantile over rows that stands for the usual largest: a tenth of them may lie farther, or be predicted worse.
+_USUAL_LARGEST = 0.9
 _FARTHEST = 3.0
 """Scores are cut here, so that no single step is evidence enough: a wall that the reference never met is no change."""
 
@@ -160,10 +168,10 @@ class DynamicsMonitor(gymnasium.Wrapper):
         self.steps += 1
         self._waiting.append((self._state, int(action) - self._watcher.first_action, observation, bool(terminated)))
         self._state = observation
-        found = None
+        change = None
         if len(self._waiting) >= self.check_every:
-            found, self._waiting = self._watcher.watch(self._waiting, self.steps), []
-        return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
+            change, self._waiting = self._watcher.watch(self._waiting, self.steps), []
+        return observation, reward, terminated, truncated, {**info, "dynamics_changed": change}
 
 
 @njit(nogil=True)
@@ -172,12 +180,12 @@ def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: f
     n_bets = len(bets)
     for i in range(len(cells)):
         for family in range(len(evidence)):
-            z, own = scores[i, family], sums[family, cells[i, family]]
+            z, statistics = scores[i, family], sums[family, cells[i, family]]
             grown = 0.0
             for b in range(n_bets):
-                after = (own[b] + 1.0) * math.exp(bets[b, 0] + bets[b, 1] * z + bets[b, 2] * z * z)
-                grown += after - own[b]
-                own[b] = after
+                after = (statistics[b] + 1.0) * math.exp(bets[b, 0] + bets[b, 1] * z + bets[b, 2] * z * z)
+                grown += after - statistics[b]
+                statistics[b] = after
             evidence[family] += grown / n_bets
         if evidence.max() >= limit:
             return True
@@ -197,20 +205,20 @@ class _Bets:
         self._bets = overall_bets()
         self._sums = np.zeros((len(sizes), max(sizes), len(self._bets)))
         self._evidence = np.zeros(len(sizes))
-        self._kept: deque[tuple[IntArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
+        self._last_rows: deque[tuple[IntArray, FloatArray]] = deque(maxlen=LAST_ROWS)
 
     def add(self, cells: IntArray, scores: FloatArray) -> bool:
         """Take in cells and scores of rows, one column per family; say whether there is evidence enough."""
-        self._kept.extend(zip(cells, scores, strict=True))
+        self._last_rows.extend(zip(cells, scores, strict=True))
         return bool(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
 
     def verdict(self) -> tuple[int, int, int, float]:
         """Return the family and the cell that hold the change, the rows after its beginning, and the evidence."""
         # The last family, those of the smallest cells, that holds a good part of the evidence.
-        family = int(np.flatnonzero(self._evidence >= 0.1 * self._evidence.max())[-1])
+        family = int(np.flatnonzero(self._evidence >= _NAMING_SHARE * self._evidence.max())[-1])
         cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
-        cells = np.array([cells[family] for cells, _ in self._kept])
-        scores = np.array([scores[family] for _, scores in self._kept])
+        cells = np.array([cells[family] for cells, _ in self._last_rows])
+        scores = np.array([scores[family] for _, scores in self._last_rows])
         constant, slope, curve = self._bets[bet]
         logs = np.where(cells == cell, constant + slope * scores + curve * scores**2, 0.0)
         # The likeliest beginning: the largest product of the winning bet from there on.
@@ -230,12 +238,12 @@ class _DiscreteWatcher:
 
     def watch(self, rows: list[Row], step: int) -> DynamicsChanged | None:
         """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
-        places = np.array([int(state) for state, _, _, _ in rows]) - self.first_state
-        pairs = places * self.n_actions + np.array([action for _, action, _, _ in rows])
+        state_indices = np.array([int(state) for state, _, _, _ in rows]) - self.first_state
+        pairs = state_indices * self.n_actions + np.array([action for _, action, _, _ in rows])
         outcomes = [2 * int(upcoming) + ended for _, _, upcoming, ended in rows]
         ranks = [self._rank(pair, outcome) for pair, outcome in zip(pairs.tolist(), outcomes, strict=True)]
         scores = ndtri(np.clip(ranks, 1e-12, 1 - 1e-12))
-        cells = np.column_stack([np.zeros_like(pairs), places, pairs])
+        cells = np.column_stack([np.zeros_like(pairs), state_indices, pairs])
         return self._report(step) if self._bets.add(cells, np.tile(scores, (3, 1)).T) else None
 
     def _report(self, step: int) -> DynamicsChanged:
@@ -255,12 +263,12 @@ class _DiscreteWatcher:
 
     def _rank(self, pair: int, outcome: int) -> float:
         seen = self._counts.setdefault(pair, {})
-        own, total = seen.get(outcome, 0) + 1, sum(seen.values())
+        frequency, total = seen.get(outcome, 0) + 1, sum(seen.values())
         # Frequencies with this row counted, as a conformal rank wants: it is one of total + 1 rows like the others.
-        before = sum(n for other, n in seen.items() if other != outcome and n > own)
-        tied = own + sum(n for other, n in seen.items() if other != outcome and n == own)
-        seen[outcome] = own
-        return (before + self.rng.random() * tied) / (total + 1)
+        commoner = sum(n for other, n in seen.items() if other != outcome and n > frequency)
+        tied = frequency + sum(n for other, n in seen.items() if other != outcome and n == frequency)
+        seen[outcome] = frequency
+        return (commoner + self.rng.random() * tied) / (total + 1)
 
 
 class _BoxWatcher:
@@ -289,17 +297,17 @@ class _BoxWatcher:
                 self._learn()
             return None
         states, actions, moves = _columns(taken)
-        errors, known = self._model.errors(states, actions, moves)
-        self._looks = [self._looks[0] + len(known), self._looks[1] + int(known.sum())]
+        errors, is_predicted = self._model.errors(states, actions, moves)
+        self._looks = [self._looks[0] + len(is_predicted), self._looks[1] + int(is_predicted.sum())]
         # Without a change the noise alone is standard normal.
         scores = np.clip(errors + self.rng.normal(size=errors.shape), -_FARTHEST, _FARTHEST)
         dim = states.shape[1]
         quarters = [np.searchsorted(e, column) for e, column in zip(self._edges, states.T, strict=True)]
         cells = np.repeat(np.column_stack([np.zeros_like(actions), actions, *quarters]), dim, axis=1)
-        if self._bets.add(cells[known], np.tile(scores, 2 + dim)[known]):
+        if self._bets.add(cells[is_predicted], np.tile(scores, 2 + dim)[is_predicted]):
             return self._report(step)
         if self._looks[0] >= self.reference_steps:
-            if self._looks[1] < KNOWN_SHARE * self._looks[0]:
+            if self._looks[1] < PREDICTED_SHARE * self._looks[0]:
                 self._learn()
             self._looks = [0, 0]
         return None
@@ -336,28 +344,28 @@ class _LocalLinear:
         self._noise = np.ones(moves.shape[1])
         scaled, misfits = states / self._units, []
         for action in np.unique(actions):
-            own = np.flatnonzero(actions == action)
-            if len(own) < 4 * self._neighbours(states):
+            rows = np.flatnonzero(actions == action)
+            if len(rows) < 4 * self._neighbours(states):
                 continue
             # Errors at every second row show what the prediction misses.
-            half = self._part(scaled[own[::2]], moves[own[::2]])
-            found, _, known = self._predict(half, scaled[own[1::2]])
-            if known.any():
-                misfits.append(np.abs(found - moves[own[1::2]])[known])
-                self._parts[int(action)] = self._part(scaled[own], moves[own])
-        missed = np.quantile(np.concatenate(misfits), 0.9, axis=0) if misfits else np.zeros(moves.shape[1])
+            half = self._part(scaled[rows[::2]], moves[rows[::2]])
+            predicted, _, is_predicted = self._predict(half, scaled[rows[1::2]])
+            if is_predicted.any():
+                misfits.append(np.abs(predicted - moves[rows[1::2]])[is_predicted])
+                self._parts[int(action)] = self._part(scaled[rows], moves[rows])
+        missed = np.quantile(np.concatenate(misfits), _USUAL_LARGEST, axis=0) if misfits else np.zeros(moves.shape[1])
         self._noise = np.maximum(np.maximum(dither * moves.std(axis=0), MISFITS * missed), _LEAST_SPREAD)
 
     def errors(self, states: FloatArray, actions: IntArray, moves: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return errors in units of the noise, and which rows have neighbours."""
-        errors, known = np.zeros_like(moves), np.zeros(len(states), bool)
+        errors, is_predicted = np.zeros_like(moves), np.zeros(len(states), bool)
         for action, part in self._parts.items():
-            own = np.flatnonzero(actions == action)
-            if len(own):
-                found, misfit, known[own] = self._predict(part, states[own] / self._units)
+            rows = np.flatnonzero(actions == action)
+            if len(rows):
+                predicted, misfit, is_predicted[rows] = self._predict(part, states[rows] / self._units)
                 # Where the neighbours themselves are fitted badly, at a wall for example, more noise is due.
-                errors[own] = (moves[own] - found) / np.maximum(self._noise, MISFITS * misfit)
-        return errors, known
+                errors[rows] = (moves[rows] - predicted) / np.maximum(self._noise, MISFITS * misfit)
+        return errors, is_predicted
 
     @staticmethod
     def _neighbours(states: FloatArray) -> int:
@@ -366,24 +374,24 @@ class _LocalLinear:
     def _part(self, scaled: FloatArray, moves: FloatArray) -> tuple[cKDTree, FloatArray, FloatArray, float]:
         tree = cKDTree(scaled)
         distances, _ = tree.query(scaled, k=min(self._neighbours(scaled), len(scaled)))
-        return tree, scaled, moves, float(np.quantile(distances[:, -1], 0.9))
+        return tree, scaled, moves, float(np.quantile(distances[:, -1], _USUAL_LARGEST))
 
     def _predict(
         self, part: tuple[cKDTree, FloatArray, FloatArray, float], scaled: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return displacements, what the fit misses among the neighbours (root mean square), and which are known."""
-        tree, rows, moves, farthest = part
-        distances, near = tree.query(scaled, k=min(self._neighbours(rows), len(rows)))
-        found, misfit, leverage = _local_fits(rows, moves, near, scaled)
+        tree, reference_rows, moves, farthest = part
+        distances, near = tree.query(scaled, k=min(self._neighbours(reference_rows), len(reference_rows)))
+        predicted, misfit, leverage = _local_fits(reference_rows, moves, near, scaled)
         # Beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
-        return found, misfit, (distances[:, -1] <= farthest) & (leverage <= 1.0)
+        return predicted, misfit, (distances[:, -1] <= farthest) & (leverage <= 1.0)
 
 
 @njit(nogil=True)
 def _local_fits(rows: Any, moves: Any, near: Any, points: Any) -> Any:
     """Fit linear functions to the rows `near` each point; return values there, misfits of the rows, and leverages."""
     (n, k), dim, columns = near.shape, rows.shape[1], moves.shape[1]
-    found, misfit, leverage = np.empty((n, columns)), np.zeros((n, columns)), np.empty(n)
+    predicted, misfit, leverage = np.empty((n, columns)), np.zeros((n, columns)), np.empty(n)
     design, responses = np.ones((k, dim + 1)), np.empty((k, columns))
     for i in range(n):
         for j in range(k):
@@ -391,15 +399,14 @@ def _local_fits(rows: Any, moves: Any, near: Any, points: Any) -> Any:
             responses[j] = moves[near[i, j]]
         gram = design.T @ design
         for c in range(1, dim + 1):
-            # A little ridge on the slopes: neighbours may lie on a line.
-            gram[c, c] += 1e-6
+            gram[c, c] += _RIDGE
         inverse = np.linalg.inv(gram)
         slopes = inverse @ (design.T @ responses)
-        found[i], leverage[i] = slopes[0], inverse[0, 0]
+        predicted[i], leverage[i] = slopes[0], inverse[0, 0]
         errors = responses - design @ slopes
         for c in range(columns):
             misfit[i, c] = math.sqrt(np.mean(errors[:, c] ** 2))
-    return found, misfit, leverage
+    return predicted, misfit, leverage
 
 
 def _vector(observation: Any) -> FloatArray:

@@ -169,16 +169,16 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
                 f"`y` must hold labels like those of the reference (e.g. {self.classes_.flat[0]!s}), got numbers. Pass "
                 "labels, or fit the reference with numbers."
             )
-        known = [*self.classes_, *np.setdiff1d(labels, self.classes_)]
-        places = {label: float(place) for place, label in enumerate(known)}
-        return np.vectorize(places.__getitem__, otypes=[float])(labels)
+        labels_in_order = [*self.classes_, *np.setdiff1d(labels, self.classes_)]
+        codes = {label: float(code) for code, label in enumerate(labels_in_order)}
+        return np.vectorize(codes.__getitem__, otypes=[float])(labels)
 
 
-def _check_numbers(name: str, given: Any) -> None:
+def _check_numbers(name: str, argument: Any) -> None:
     """Name the column of an argument that holds text or dates, if there is one."""
-    values = np.asarray(given)
+    values = np.asarray(argument)
     if values.ndim and values.dtype.kind in "OUSM":
-        Inputs.of(given).numbers([(name, given)], stem=name, min_rows=1)
+        Inputs.of(argument).numbers([(name, argument)], stem=name, min_rows=1)
 
 
 def _holds_labels(y: Any) -> bool:

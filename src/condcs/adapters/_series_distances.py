@@ -15,6 +15,7 @@ from condcs.timeseries._distances import ccs_pairwise_distance, choose_order, ta
 from condcs.timeseries._series_clusters import cluster
 
 Output = Literal["distance", "affinity"]
+# Time points: a window of one, its successor, and one more for a second window.
 _MIN_LENGTH = 3
 
 

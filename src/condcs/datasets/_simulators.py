@@ -17,6 +17,7 @@ from condcs._core.arrays import BoolArray, ByValue, FloatArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, public
 
+# Starts that are tried before the coupling is refused: where bounded orbits exist, a share of the starts has one.
 _REDRAWS = 100
 _ESCAPED = 10.0
 """Bounded orbits of the Hénon chain stay within 2; one that leaves this box never comes back."""
@@ -25,6 +26,8 @@ _GRID = 2.0**40
 """Steps per unit of the grid on which noise is rounded. Normal draws in the tails go through the C library's logarithm,
 which may differ by 2**-52 between processors: on the grid that is lost, but for one such draw in thousands."""
 
+# Digits of exponentials in decimal arithmetic, which is alike on every processor: well over the 17 of a double, so that
+# the result is rounded correctly.
 _DECIMAL = Context(prec=25)
 
 

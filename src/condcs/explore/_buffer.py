@@ -156,7 +156,7 @@ class TransitionBuffer(Stateful):
         """Return everything as plain arrays: sums included, so that a restored buffer goes on bit for bit."""
         when, values = zip(*self._estimates.values(), strict=True)
         return {
-            **{name: array.copy() for name, array in self.window._asdict().items() if name not in _MADE_ANEW},
+            **{name: array.copy() for name, array in self.window._asdict().items() if name not in _NOT_SAVED},
             "widths": np.concatenate([self.bandwidth_x, self.bandwidth_y]),
             "pushed": np.array([self._pushed, self.k, self.refresh_every, *when]),
             "numbers": np.array([self.regularization, *values]),
@@ -176,7 +176,7 @@ class TransitionBuffer(Stateful):
             regularization, *estimates = (float(v) for v in _entry(state, "numbers"))
         except (ValueError, TypeError) as error:
             raise _broken("other numbers") from error
-        made = cls(
+        buffer = cls(
             values.shape[1],
             dim_x,
             len(widths) - dim_x,
@@ -186,34 +186,34 @@ class TransitionBuffer(Stateful):
             k=k,
             refresh_every=refresh_every,
         )
-        if pushed < 0 or not len(when) == len(estimates) == len(made._estimates):
+        if pushed < 0 or not len(when) == len(estimates) == len(buffer._estimates):
             raise _broken(f"{pushed} pushes and {len(estimates)} estimates")
-        made._pushed = pushed
-        made._estimates = dict(zip(made._estimates, zip(when, estimates, strict=True), strict=True))
-        made._restore_sums(state)
-        return made
+        buffer._pushed = pushed
+        buffer._estimates = dict(zip(buffer._estimates, zip(when, estimates, strict=True), strict=True))
+        buffer._restore_sums(state)
+        return buffer
 
     def _restore_sums(self, state: Mapping[str, AnyArray]) -> None:
         for name, array in self.window._asdict().items():
-            if name in _MADE_ANEW:
+            if name in _NOT_SAVED:
                 continue
-            given = _entry(state, name)
-            if given.shape != array.shape or given.dtype.kind not in "fi":
-                raise _broken(f"{name} of shape {given.shape} where {array.shape} is expected")
-            if array.dtype.kind == "f" and not np.isfinite(given).all():
+            saved = _entry(state, name)
+            if saved.shape != array.shape or saved.dtype.kind not in "fi":
+                raise _broken(f"{name} of shape {saved.shape} where {array.shape} is expected")
+            if array.dtype.kind == "f" and not np.isfinite(saved).all():
                 raise _broken(f"{name} that is not finite")
-            array[...] = given
+            array[...] = saved
         sizes, n = self.window.sizes, len(self)
-        found = tuple(int(np.sum(self.window.group[:n] == half)) for half in (0, 1))
-        announced = tuple(int(sizes[place]) for place in (sliding_loops.ROWS, sliding_loops.OLD, sliding_loops.NEW))
-        if announced != (n, (n + 1) // 2, n // 2) or found != announced[1:]:
+        halves = tuple(int(np.sum(self.window.group[:n] == half)) for half in (0, 1))
+        announced = tuple(int(sizes[entry]) for entry in (sliding_loops.ROWS, sliding_loops.OLD, sliding_loops.NEW))
+        if announced != (n, (n + 1) // 2, n // 2) or halves != announced[1:]:
             raise _broken(
-                f"{self._pushed} pushes, halves of {announced[1]} and {announced[2]} rows announced and {found} found"
+                f"{self._pushed} pushes, halves of {announced[1]} and {announced[2]} rows announced and {halves} found"
             )
         sizes[sliding_loops.SHIFTED] = int(np.count_nonzero(self.window.shifts[:, :n]))
 
 
-_MADE_ANEW = ("work", "inverse_widths")
+_NOT_SAVED = ("work", "inverse_widths")
 """What the constructor makes of a window."""
 
 
@@ -236,15 +236,17 @@ def neighbour_divergence(
     """
     if min(len(old[0]), len(new[0])) <= k:
         return 0.0
-    kept = []
+    varying = []
     for first, second in zip(old, new, strict=True):
         pooled = np.concatenate([first, second])
         varies = pooled.max(axis=0) > pooled.min(axis=0)
         if not varies.any():
             return 0.0
-        kept.append(varies)
+        varying.append(varies)
     (old_x, old_y), (new_x, new_y) = old, new
-    return float(conditional_kl(new_x[:, kept[0]], new_y[:, kept[1]], old_x[:, kept[0]], old_y[:, kept[1]], k=k))
+    return float(
+        conditional_kl(new_x[:, varying[0]], new_y[:, varying[1]], old_x[:, varying[0]], old_y[:, varying[1]], k=k)
+    )
 
 
 def _check_widths(name: str, value: Any, columns: int) -> FloatArray:
@@ -280,15 +282,15 @@ def _joined_row(x: Any, y: Any, dim_x: int, dim_y: int) -> FloatArray:
     row = np.empty(dim_x + dim_y)
     for name, value, part in (("x", x, row[:dim_x]), ("y", y, row[dim_x:])):
         try:
-            given = np.asarray(value, dtype=np.float64)
+            numbers = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"{named(name)} must hold numbers, got {value!r}. Encode labels as numbers.") from error
-        if given.size != part.size or given.ndim > 1:
+        if numbers.size != part.size or numbers.ndim > 1:
             raise ShapeError(
-                f"{named(name)} must be one row of {part.size} numbers, got shape {given.shape}. Push one row at a "
+                f"{named(name)} must be one row of {part.size} numbers, got shape {numbers.shape}. Push one row at a "
                 "time."
             )
-        part[:] = given
+        part[:] = numbers
     if not np.isfinite(row).all():
         name = "x" if not np.isfinite(row[:dim_x]).all() else "y"
         raise DataError(f"{named(name)} must be finite, got {row.tolist()}. Leave out such rows, or impute them.")

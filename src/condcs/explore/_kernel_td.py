@@ -59,9 +59,9 @@ def look(values: Any, which: int, state: Any, scale: float) -> None:
     for j in range(n):
         row[j] = 0.0
     for c in range(centres.shape[0]):
-        column, own = centres[c], state[c]
+        column, coordinate = centres[c], state[c]
         for j in range(n):
-            difference = column[j] - own
+            difference = column[j] - coordinate
             row[j] -= 0.5 * difference * difference
     for j in range(n):
         work[j] = row[j]
@@ -87,9 +87,9 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     current = values.sizes[CURRENT]
     upcoming = 1 - current
     memory = values.recent.size
-    place = values.sizes[LEARNT] % memory if memory else 0
+    slot = values.sizes[LEARNT] % memory if memory else 0
     if values.sizes[LEARNT] >= memory > 0:
-        _forget(values, values.recent[place])
+        _forget(values, values.recent[slot])
     best = 0.0
     if not is_terminal:
         best = values.q[upcoming, 0]
@@ -99,7 +99,7 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     amount = values.options[LEARNING_RATE] * difference
     centre = _centre(values, action)
     if memory:
-        values.recent[place] = centre
+        values.recent[slot] = centre
         values.sizes[LEARNT] += 1
     if centre < 0:
         return difference
@@ -304,17 +304,17 @@ class KernelTD(Stateful):
         return np.asarray(arrays.options[INITIAL] + arrays.action_kernel[:, arrays.actions[:n]] @ near)
 
     def _checked(self, state: Any) -> FloatArray:
-        given = np.array(state, dtype=np.float64).reshape(-1)
-        if given.size != self.arrays.centres.shape[0]:
+        vector = np.array(state, dtype=np.float64).reshape(-1)
+        if vector.size != self.arrays.centres.shape[0]:
             raise ShapeError(
-                f"{named('state')} must be {self.arrays.centres.shape[0]} numbers, got {given.size}. Pass one state at "
-                "a time."
+                f"{named('state')} must be {self.arrays.centres.shape[0]} numbers, got {vector.size}. Pass one state "
+                "at a time."
             )
-        if not np.isfinite(given).all():
+        if not np.isfinite(vector).all():
             raise DataError(
-                f"{named('state')} must be finite, got {given.tolist()}. Check the environment's observations."
+                f"{named('state')} must be finite, got {vector.tolist()}. Check the environment's observations."
             )
-        return given
+        return vector
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
@@ -340,7 +340,7 @@ class KernelTD(Stateful):
             bandwidth, merge_radius = (float(v) for v in state["widths"])
             # Files of earlier versions have no memory.
             recent = np.asarray(state.get("recent", ()), np.int64)
-            made = cls(
+            function = cls(
                 centres.shape[0],
                 state["actions"],
                 bandwidth=bandwidth,
@@ -353,14 +353,18 @@ class KernelTD(Stateful):
             )
             n = len(weights)
             actions = np.asarray(state["centre_actions"])
-            if not (np.isfinite(centres).all() and np.isfinite(weights).all()) or n > made.arrays.weights.size:
+            if not (np.isfinite(centres).all() and np.isfinite(weights).all()) or n > function.arrays.weights.size:
                 raise ValueError("not finite, or too many")
-            if n and not (actions.min() >= 0 and actions.max() < len(made.actions)):
+            if n and not (actions.min() >= 0 and actions.max() < len(function.actions)):
                 raise ValueError("unknown action")
-            made.arrays.centres[:, :n], made.arrays.actions[:n], made.arrays.weights[:n] = centres, actions, weights
-            made.arrays.recent[:], made.arrays.sizes[LEARNT] = recent, state["sizes"][-1] if len(recent) else 0
-            np.add.at(made.arrays.support[:n], recent[recent >= 0], 1)
+            function.arrays.centres[:, :n], function.arrays.actions[:n], function.arrays.weights[:n] = (
+                centres,
+                actions,
+                weights,
+            )
+            function.arrays.recent[:], function.arrays.sizes[LEARNT] = recent, state["sizes"][-1] if len(recent) else 0
+            np.add.at(function.arrays.support[:n], recent[recent >= 0], 1)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise DataError(f"{named('state')} must come from `KernelTD.state_dict()`. Save it again.") from error
-        made.arrays.sizes[COUNT] = n
-        return made
+        function.arrays.sizes[COUNT] = n
+        return function

@@ -55,7 +55,7 @@ class Method:
         return kernel_agent(spaces, settings, rng)
 
 
-OWN_METHODS = (
+PACKAGE_METHODS = (
     Method("dtg-cs", "DTG-CS", "#2b6cb0", {"reward": "conditional_cs"}),
     Method("dtg-local", "DTG-local", "#00838f", {"reward": "local", "memory": MEMORY * Hyperparameters.buffer}),
     # The same agent without a reward: what a reward adds is seen beside it alone.
@@ -72,7 +72,7 @@ OWN_METHODS = (
 
 def methods() -> dict[str, Method]:
     """Return all methods by name: our own, and those of other packages."""
-    return {method.name: method for method in (*OWN_METHODS, *(m for e in extensions() for m in e.methods))}
+    return {method.name: method for method in (*PACKAGE_METHODS, *(m for e in extensions() for m in e.methods))}
 
 
 def method_named(name: str) -> Method:

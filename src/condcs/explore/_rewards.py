@@ -43,6 +43,7 @@ DECAY = 0.75
 ENOUGH = 1.0
 """Kernel mass that each half must have around a row for a comparison."""
 
+# Rows with a smaller log kernel value, 1e-11, are left out: sums of them are beside a mass of at least `ENOUGH`.
 _NEGLIGIBLE = -25.0
 _OLD, _NEW = 0, 1
 
@@ -65,7 +66,7 @@ def local_divergence(window: Any, slot: int) -> Any:
         return 0.0, 0.0
     near = window.work[4]
     sliding_loops._exponents(window, slot, near, window.work[5])
-    own, cross, total = np.zeros(2), np.zeros(2), np.zeros(2)
+    within, cross, total = np.zeros(2), np.zeros(2), np.zeros(2)
     for j in range(window.sizes[sliding_loops.ROWS]):
         if near[j] < _NEGLIGIBLE:
             continue
@@ -73,13 +74,13 @@ def local_divergence(window: Any, slot: int) -> Any:
         h = 1 - g
         # The own masses contain the row itself, so that only those of the other group can be too small for a double.
         shift = (shifts[2 + h, j] - shifts[h, j]) + (rests[2 + h, j] - rests[h, j])
-        own_term, cross_term = conditional_terms(sums[g, j], sums[2 + g, j], sums[h, j], sums[2 + h, j])
-        own[g] += weight * own_term
+        within_term, cross_term = conditional_terms(sums[g, j], sums[2 + g, j], sums[h, j], sums[2 + h, j])
+        within[g] += weight * within_term
         cross[g] += weight * cross_term * math.exp(shift)
         total[g] += weight / sums[g, j]
     if min(cross[_OLD], cross[_NEW]) <= 0.0:
         return 0.0, 0.0
-    divergence = math.log(own[_OLD]) + math.log(own[_NEW]) - math.log(cross[_OLD]) - math.log(cross[_NEW])
+    divergence = math.log(within[_OLD]) + math.log(within[_NEW]) - math.log(cross[_OLD]) - math.log(cross[_NEW])
     similarity = math.sqrt(cross[_OLD] / total[_OLD] * cross[_NEW] / total[_NEW])
     spread = max(0.0, 1.0 - similarity) / similarity
     return divergence, math.log1p(spread / n_old) + math.log1p(spread / n_new)
@@ -175,8 +176,8 @@ class DivergenceReward(Printable):
         self.buffer.push(np.concatenate([state, action]), upcoming)
         if self.form == "surprise":
             return self.buffer.surprise()
-        before, self._level = self._level, self.buffer.divergence(self.measure)
-        return self._level if self.form == "level" else self._level - before
+        previous, self._level = self._level, self.buffer.divergence(self.measure)
+        return self._level if self.form == "level" else self._level - previous
 
 
 TransitionReward = LocalReward | DivergenceReward

@@ -57,12 +57,12 @@ class RandomFeatures(Printable):
 
     def __call__(self, observation: Any) -> FloatArray:
         """Return the features of one observation."""
-        given = np.asarray(observation, dtype=np.float64)
-        if given.shape != self.shape:
+        values = np.asarray(observation, dtype=np.float64)
+        if values.shape != self.shape:
             raise ShapeError(
-                f"`observation` must have shape {self.shape}, got {given.shape}. Make the encoder for that shape."
+                f"`observation` must have shape {self.shape}, got {values.shape}. Make the encoder for that shape."
             )
-        return np.asarray(0.5 * (1.0 + np.tanh(self._weights @ (given.reshape(-1) / self.scale) + self._bias)))
+        return np.asarray(0.5 * (1.0 + np.tanh(self._weights @ (values.reshape(-1) / self.scale) + self._bias)))
 
 
 def unit_range(low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
@@ -93,8 +93,8 @@ class States(Printable):
 
     def state(self, observation: Any) -> FloatArray:
         """Return the state of an observation."""
-        given = observation if self.encoder is None else self.encoder(observation)
-        return np.asarray((_checked(given, self.dim_state) - self.low) * self.scale)
+        features = observation if self.encoder is None else self.encoder(observation)
+        return np.asarray((_checked(features, self.dim_state) - self.low) * self.scale)
 
 
 class Spaces(States):

@@ -96,7 +96,7 @@ class MountainCar(Task):
 
     def make(self, *, time_limit: int | None = None, render_mode: str | None = None, **options: Any) -> Any:
         """Make the environment; without a time limit episodes end at the goal alone."""
-        return made_by_gymnasium(self.identifier, time_limit, render_mode, options)
+        return gymnasium_environment(self.identifier, time_limit, render_mode, options)
 
     def action_vectors(self, levels: int) -> FloatArray | None:
         """Return push to the left, nothing, and push to the right as numbers: opposite pushes are farthest apart."""
@@ -117,7 +117,7 @@ class MountainCar(Task):
         return np.asarray(np.histogram2d(position, velocity, bins=edges)[0])
 
 
-def made_by_gymnasium(identifier: str, time_limit: int | None, render_mode: str | None, options: Any) -> Any:
+def gymnasium_environment(identifier: str, time_limit: int | None, render_mode: str | None, options: Any) -> Any:
     """Make an environment without gymnasium's own time limit."""
     limit = -1 if time_limit is None else check_integer("time_limit", time_limit, 1)
     return gymnasium().make(identifier, max_episode_steps=limit, render_mode=render_mode, **options)

@@ -98,8 +98,8 @@ def exponents(table: Tensor, sigma: Tensor) -> Tensor:
         # Not even that: by differences, and from a centre that single far rows do not move.
         z = (table.double() - table.detach().double().median(0).values) / sigma.double()
         return (-0.5 * torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist").square()).to(table.dtype)
-    found: Tensor = _Exponents.apply(z)  # type: ignore[no-untyped-call]
-    return found.to(table.dtype)
+    negative_half_squares: Tensor = _Exponents.apply(z)  # type: ignore[no-untyped-call]
+    return negative_half_squares.to(table.dtype)
 
 
 def is_far(z: Tensor) -> bool:
@@ -215,9 +215,9 @@ def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = 
         return scaled(sum(values[1:], values[0]), n, reduction)
     shares = parts[0].terms.new_zeros(n)
     for part, total in zip(parts, totals, strict=True):
-        own = total * torch.exp(part.terms - total) if logs else part.terms
+        row_shares = total * torch.exp(part.terms - total) if logs else part.terms
         start, stop, _ = part.rows.indices(n)
-        shares = shares + torch.nn.functional.pad(part.coefficient * n * own, (start, n - stop))
+        shares = shares + torch.nn.functional.pad(part.coefficient * n * row_shares, (start, n - stop))
     return shares
 
 
@@ -340,12 +340,12 @@ def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Ten
     """Return the labels of both batches as one row of class probabilities each; integer labels become one-hot."""
     tables = [y for y in (y_source, y_target) if isinstance(y, Tensor) and (y.is_floating_point() or y.ndim > 1)]
     classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
-    found = []
+    labels = []
     for name, y, z in (("y_source", y_source, zs), ("y_target", y_target, zt)):
         if isinstance(y, Tensor) and not y.is_floating_point() and y.ndim == 1:
             y = _one_hot(name, y, classes)
-        found.append(check_table(name, y, rows=z.shape[0], columns=classes).to(zs.dtype))
-    return tuple(found)
+        labels.append(check_table(name, y, rows=z.shape[0], columns=classes).to(zs.dtype))
+    return tuple(labels)
 
 
 def _one_hot(name: str, labels: Tensor, classes: int | None) -> Tensor:

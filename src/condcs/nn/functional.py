@@ -239,8 +239,8 @@ def _kernel_means(
     sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     check_reduction(reduction, batch.n)
     if not batch.dense:
-        given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
-        values = [mmd(zs, zt, bandwidth=m * sigma, **given) for m in multiples]
+        sample_weights: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
+        values = [mmd(zs, zt, bandwidth=m * sigma, **sample_weights) for m in multiples]
         return scaled(sum(values[1:], values[0]) / len(values), batch.n, reduction)
     E = exponents(torch.cat([zs, zt]), sigma)
     kernels = [torch.exp(E if m == 1.0 else E / m**2) for m in multiples]
@@ -336,23 +336,23 @@ def conditional_cs_loss(
     check_choice("form", form, get_args(ResponseForm))
     truth = check_table("y_true", y_true)
     guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
-    given = check_table("x", x, rows=truth.shape[0])
-    given, truth, guess = common(unit_rows(given) if normalize else given, truth, guess)
+    conditions = check_table("x", x, rows=truth.shape[0])
+    conditions, truth, guess = common(unit_rows(conditions) if normalize else conditions, truth, guess)
     w = check_tensor_weights("weights", weights, truth)
     scale_x, scale_y = check_positive("scale_x", scale_x), check_positive("scale_y", scale_y)
-    sigma_x = width("bandwidth_x", bandwidth_x, given, weights=(w,), scale=scale_x)
+    sigma_x = width("bandwidth_x", bandwidth_x, conditions, weights=(w,), scale=scale_x)
     sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, weights=(w, w), scale=scale_y)
     n = truth.shape[0]
     check_reduction(reduction, 2 * n)
     if 2 * n > DENSE_ROWS:
         value = conditional_cs_responses(
-            given, truth, guess, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
+            conditions, truth, guess, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
         )
         return scaled(value, n, reduction)
-    E = exponents(given, sigma_x)
+    E = exponents(conditions, sigma_x)
     pooled = exponents(torch.cat([truth, guess]), sigma_y)
-    own_true, cross, _, own_pred = (b for half in torch.split(pooled, n) for b in torch.split(half, n, 1))
-    grids = [E, E + own_true, E + own_pred, E + cross.T]
+    truth_square, cross, _, guess_square = (b for half in torch.split(pooled, n) for b in torch.split(half, n, 1))
+    grids = [E, E + truth_square, E + guess_square, E + cross.T]
     grids += [E + cross] if form == "symmetric" else []
     sums = [s[:, 0] for s in log_row_sums(grids, [w], [n])]
     rows = log_row_weights(w)
@@ -422,23 +422,27 @@ def conditional_independence_loss(
     0.0
     """
     check_choice("form", form, get_args(PredictorForm))
-    given = {"y": (y, bandwidth_y, kernel_y), "x1": (x1, bandwidth_x1, kernel_x1), "x2": (x2, bandwidth_x2, kernel_x2)}
+    variables = {
+        "y": (y, bandwidth_y, kernel_y),
+        "x1": (x1, bandwidth_x1, kernel_x1),
+        "x2": (x2, bandwidth_x2, kernel_x2),
+    }
     tables: dict[str, Tensor] = {}
-    for name, (value, _, kernel) in given.items():
+    for name, (value, _, kernel) in variables.items():
         check_choice(f"kernel_{name}", kernel, get_args(LossKernel))
         tables[name] = check_table(name, value, rows=tables["y"].shape[0] if tables else None)
     tables = dict(zip(tables, common(*tables.values()), strict=True))
     w = check_tensor_weights("weights", weights, tables["y"])
     sigmas = {
-        name: width(f"bandwidth_{name}", given[name][1], table, weights=(w,))
+        name: width(f"bandwidth_{name}", variables[name][1], table, weights=(w,))
         for name, table in tables.items()
-        if given[name][2] == "gaussian"
+        if variables[name][2] == "gaussian"
     }
     n = tables["y"].shape[0]
     check_reduction(reduction, n)
     if n > DENSE_ROWS:
         options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
-        options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in given.items()}
+        options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in variables.items()}
         return scaled(conditional_cs_predictors(*tables.values(), form=form, weights=w, **options), n, reduction)
     Ey, E1, E2 = (
         exponents(table, sigmas[name]) if name in sigmas else equal_exponents(table.detach(), tables["y"])
@@ -513,10 +517,10 @@ def conditional_cs_alignment_loss(
     check_reduction(reduction, batch.n)
 
     def by_the_core() -> Tensor:
-        given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
-        value = marginal * cs(zs, zt, bandwidth=sigma, **given)
+        sample_weights: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
+        value = marginal * cs(zs, zt, bandwidth=sigma, **sample_weights)
         widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
-        value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **given)
+        value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **sample_weights)
         return scaled(value, batch.n, reduction)
 
     if not batch.dense:
@@ -572,8 +576,8 @@ def cmmd_loss(
     # In double: the factorisation of a Gram matrix of nearly equal rows loses most digits of single precision.
     wide = [t.double() for t in (zs, ys, zt, yt)]
     value = conditional_mmd(*wide, regularization=regularization, bandwidth_x=sigma, bandwidth_y=sigma_y)
-    found: Tensor = value.to(zs.dtype)
-    return found
+    divergence: Tensor = value.to(zs.dtype)
+    return divergence
 
 
 @public
@@ -633,8 +637,10 @@ def djp_mmd_loss(
     W = torch.block_diag(ys / len(ys), -yt / len(yt))  # type: ignore[no-untyped-call]
     G = W.T @ K @ W
     classes = ys.shape[1]
-    own = torch.diagonal(G)
-    distances = own[:classes, None] + own[None, classes:] + G[:classes, classes:] + G[classes:, :classes].T
+    squared_norms = torch.diagonal(G)
+    distances = (
+        squared_norms[:classes, None] + squared_norms[None, classes:] + G[:classes, classes:] + G[classes:, :classes].T
+    )
     same = torch.diagonal(distances).sum()
     value: Tensor = same - trade_off * (distances.sum() - same)
     return value

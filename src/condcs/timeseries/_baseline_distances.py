@@ -218,12 +218,12 @@ def _update(
     # help. In the square root of W the matrix is symmetric with eigenvalues of at least 1.
     root = np.sqrt(mass / variances[:, None, :])
     pull = np.divide(sums - mass * prior.means, np.sqrt(mass * variances[:, None, :]), where=mass > 0, out=0 * sums)
-    found = np.empty_like(sums)
+    posterior_means = np.empty_like(sums)  # (c, t, v)
     for v in range(channels):
         S, w = prior.covariance[v], root[:, :, v]
         M = np.eye(times) + w[:, :, None] * S * w[:, None, :]
-        found[:, :, v] = prior.means[:, v] + (w * np.linalg.solve(M, pull[:, :, v, None])[:, :, 0]) @ S
-    return found, variances
+        posterior_means[:, :, v] = prior.means[:, v] + (w * np.linalg.solve(M, pull[:, :, v, None])[:, :, 0]) @ S
+    return posterior_means, variances
 
 
 def _responsibility(

@@ -106,18 +106,18 @@ def _crossed(labels: LabelArray, others: AnyArray, names: Sequence[Any]) -> list
     return [[int(c) + 1, *(int(((labels == c) & (others == name)).sum()) for name in names)] for c in np.unique(labels)]
 
 
-def cluster_page(found: Clustering, command: str) -> Page:
+def cluster_page(clustering: Clustering, command: str) -> Page:
     """Return the page: clusters in numbers, distances, map, series, and what was done."""
-    clusters, measure = found.clusters, found.settings["measure"]
-    rows = found.rows()
+    clusters, measure = clustering.clusters, clustering.settings["measure"]
+    rows = clustering.rows()
     page = Page(
-        f"Clusters of {found.title}",
-        f"{len(found.X):,} series in {len(rows)} clusters by "
+        f"Clusters of {clustering.title}",
+        f"{len(clustering.X):,} series in {len(rows)} clusters by "
         + ("the divergence between their dynamics." if measure == "conditional_cs" else f"{measure}."),
     )
     page.section("Clusters")
-    numbered = "" if found.names else "Series are numbered from 1, in the order of the file"
-    page.table(found.columns, rows, numbered)
+    numbered = "" if clustering.names else "Series are numbered from 1, in the order of the file"
+    page.table(clustering.columns, rows, numbered)
     if len(clusters.k_marks) > 1:
         number = len(clusters.medoids)
         page.text(f"{number} clusters are a suggestion. {suggestion_words()} Try other numbers, too (--k).")
@@ -127,26 +127,26 @@ def cluster_page(found: Clustering, command: str) -> Page:
         "values below 0 series that are closer to another cluster than to their own."
     )
     if clusters.rival is not None:
-        _rival(page, found, clusters.rival)
-    against_classes = found.against_classes()
+        _rival(page, clustering, clusters.rival)
+    against_classes = clustering.against_classes()
     if against_classes:
         page.section("Against the labels of the file")
         page.facts({name: f"{value:.3f}" for name, value in against_classes.items()})
-        page.table(*found.crossing(), "Series of each class in each cluster")
+        page.table(*clustering.crossing(), "Series of each class in each cluster")
     page.section("Series")
     few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
     page.figure(
-        draw_series(found.X, clusters.labels, clusters.medoids),
+        draw_series(clustering.X, clusters.labels, clusters.medoids),
         "Series of each cluster over time",
         f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
     )
     page.table(
         ["cluster", "series"],
-        found.members(),
+        clustering.members(),
         "Which series belong together, the surest first; labels.csv has them all",
     )
     page.section("Distances")
-    sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
+    sampled = f" {MOST_SHOWN} of {len(clustering.X):,} series are shown." if len(clustering.X) > MOST_SHOWN else ""
     page.figure(
         draw_distances(clusters.distances, clusters.labels),
         "Matrix of the distances between series, sorted by cluster",
@@ -160,7 +160,7 @@ def cluster_page(found: Clustering, command: str) -> Page:
     if clusters.tried:
         _choice(page, clusters)
     page.section("How it was made")
-    page.facts({name: value.replace("\n", "; ") for name, value in found.settings.items()})
+    page.facts({name: value.replace("\n", "; ") for name, value in clustering.settings.items()})
     page.command(command)
     return page
 
@@ -186,18 +186,18 @@ def _agreement(page: Page, clusters: SeriesClusters) -> None:
         )
 
 
-def _rival(page: Page, found: Clustering, rival: RivalClusters) -> None:
+def _rival(page: Page, clustering: Clustering, rival: RivalClusters) -> None:
     """Show the partition that is nearly as good."""
     page.section("Another partition, nearly as good")
     page.text(
         f"{setting_words(rival.setting).capitalize()}, has a mark of {rival.mark:.2f} (the best one is "
-        f"{found.clusters.tried[0].mark:.2f}) and finds other clusters: their adjusted mutual information with those "
-        f"above is {rival.agreement:.2f}. The series alone do not say which of the two is wanted: look at both (column "
-        "rival_cluster of labels.csv)."
+        f"{clustering.clusters.tried[0].mark:.2f}) and finds other clusters: their adjusted mutual information with "
+        f"those above is {rival.agreement:.2f}. The series alone do not say which of the two is wanted: look at both "
+        "(column rival_cluster of labels.csv)."
     )
-    page.table(*found.rival_crossing(), "Series of each rival cluster in each cluster")
+    page.table(*clustering.rival_crossing(), "Series of each rival cluster in each cluster")
     page.figure(
-        draw_series(found.X, rival.labels, name="rival"),
+        draw_series(clustering.X, rival.labels, name="rival"),
         "Series of each rival cluster over time",
         f"Up to {MOST_LINES} series of each rival cluster.",
     )
@@ -272,8 +272,8 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
             )  # fmt: skip
         for vote in votes:
             if (vote.position, vote.scaling) == (position, scaling):
-                place = (factors.index(vote.factor) - 0.47, orders.index(vote.order) - 0.46)
-                axis.add_patch(Rectangle(place, 0.94, 0.92, fill=False, ec="#dd6b20", lw=2.2))
+                corner = (factors.index(vote.factor) - 0.47, orders.index(vote.order) - 0.46)
+                axis.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, ec="#dd6b20", lw=2.2))
         axis.set_xticks(range(len(factors)), [f"{f:g}" for f in factors])
         axis.set_yticks(range(len(orders)), [str(o) for o in orders])
         axis.set_title(f"{scaling}, with position" if position else scaling, fontsize=10)
@@ -317,14 +317,14 @@ def draw_distances(D: FloatArray, labels: LabelArray) -> Any:
 
 def draw_map(D: FloatArray, labels: LabelArray, medoids: IntArray) -> Any:
     """Draw the series in a plane whose distances are like theirs (classical scaling, D as squared distance)."""
-    places = planar(D)
+    points = planar(D)
     figure, axis = drawing(5, 4.3, framed=True)
     for c in np.unique(labels):
         members = labels == c
-        axis.plot(*places[members].T, "o", ms=4.5, mew=0, alpha=0.65, color=colour_of(c))
+        axis.plot(*points[members].T, "o", ms=4.5, mew=0, alpha=0.65, color=colour_of(c))
     for c, medoid in zip(np.unique(labels), medoids, strict=True):
-        axis.plot(*places[medoid], "o", ms=13, mfc="white", mec=colour_of(c), mew=1.8)
-        axis.text(places[medoid, 0], places[medoid, 1], str(int(c) + 1), ha="center", va="center_baseline", fontsize=8)
+        axis.plot(*points[medoid], "o", ms=13, mfc="white", mec=colour_of(c), mew=1.8)
+        axis.text(points[medoid, 0], points[medoid, 1], str(int(c) + 1), ha="center", va="center_baseline", fontsize=8)
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_aspect("equal", adjustable="datalim")
@@ -333,7 +333,7 @@ def draw_map(D: FloatArray, labels: LabelArray, medoids: IntArray) -> Any:
 
 
 def planar(D: FloatArray) -> FloatArray:
-    """Return places in the plane by classical scaling of D, taken as squared distances."""
+    """Return points (n, 2) in the plane by classical scaling of D, taken as squared distances."""
     n = len(D)
     squares = np.maximum((D + D.T) / 2, 0.0)
     means = squares.mean(axis=0)
@@ -344,9 +344,9 @@ def planar(D: FloatArray) -> FloatArray:
         values, vectors = eigsh(B, k=2, which="LA", v0=np.ones(n))
     else:
         values, vectors = (part[..., -2:] for part in np.linalg.eigh(B))
-    places = vectors * np.sqrt(np.maximum(values, 0.0))
+    points = vectors * np.sqrt(np.maximum(values, 0.0))
     # Signs of eigenvectors are arbitrary: the first series lies on the left and below.
-    return np.asarray(places[:, ::-1] * np.where(places[0, ::-1] > 0, -1.0, 1.0))
+    return np.asarray(points[:, ::-1] * np.where(points[0, ::-1] > 0, -1.0, 1.0))
 
 
 def draw_series(
@@ -360,19 +360,19 @@ def draw_series(
     figure, axes = drawing(2.3 * columns + 0.4, 1.45 * lines + 0.3, lines, columns, squeeze=False, sharex=True)
     for axis in axes.ravel():
         axis.set_visible(False)
-    for place, c in enumerate(present):
+    for panel, c in enumerate(present):
         members = np.flatnonzero(labels == c)
         shown = members[np.linspace(0, len(members) - 1, min(len(members), MOST_LINES)).astype(int)]
         for channel in range(channels):
-            axis = axes[place // columns * channels + channel, place % columns]
+            axis = axes[panel // columns * channels + channel, panel % columns]
             axis.set_visible(True)
             for i in shown:
                 axis.plot(X[i][channel], color=colour_of(c), lw=0.7, alpha=0.3)
             if medoids is not None:
-                axis.plot(X[medoids[place]][channel], color="#1a202c", lw=1.4)
+                axis.plot(X[medoids[panel]][channel], color="#1a202c", lw=1.4)
             axis.tick_params(labelsize=7, length=2)
             if channel == 0:
                 axis.set_title(f"{name} {int(c) + 1}: {len(members):,} series", fontsize=9)
-            if channels > 1 and place % columns == 0:
+            if channels > 1 and panel % columns == 0:
                 axis.set_ylabel(f"channel {channel + 1}", fontsize=8)
     return figure

@@ -40,9 +40,9 @@ DENSE_SIZE = 1_200
 """Up to this many series the eigenvectors are those of LAPACK, which depend on no iteration and take up to 0.06 s. For
 2,400 the iteration takes 0.05 s and LAPACK 0.5 s."""
 
-# Vectors that the iteration holds for each that is wanted, and at least: more of them converge in fewer restarts, each
-# of which costs more.
+# Vectors that the iteration holds for each that is wanted: more converge in fewer restarts, each of which costs more.
 _LANCZOS_PER_VECTOR = 4
+# As many at least, where few are wanted: a smaller basis takes more restarts.
 _LEAST_LANCZOS = 40
 # Error of an eigenvalue, of 1 at most: far below the gaps that decide a clustering.
 _LANCZOS_TOLERANCE = 1e-8

@@ -176,7 +176,7 @@ def _numbers(name: str, values: AnyArray) -> FloatArray:
         ) from error
 
 
-def _check_values(name: str, frames: FloatArray, missing: str, place: Callable[[int], str]) -> None:
+def _check_values(name: str, frames: FloatArray, missing: str, position_words: Callable[[int], str]) -> None:
     bad = np.isinf(frames) if missing == "drop" else ~np.isfinite(frames)
     if not bad.any():
         return
@@ -187,8 +187,8 @@ def _check_values(name: str, frames: FloatArray, missing: str, place: Callable[[
         else f"Interpolate gaps, or pass {setting('missing', 'drop')} to drop the windows that contain a NaN."
     )
     raise DataError(
-        f"{named(name)} must be finite, got {int(bad.sum())} NaN or infinite value(s), first at {place(row)}, channel "
-        f"{channel}. {remedy}"
+        f"{named(name)} must be finite, got {int(bad.sum())} NaN or infinite value(s), first at {position_words(row)}, "
+        f"channel {channel}. {remedy}"
     )
 
 

@@ -52,7 +52,8 @@ COMPILED = ("conditional_cs", "conditional_euclidean")
 """Measures that the compiled engine computes; the others are called pair by pair."""
 
 WIDE_CHANNELS = 48
-"""From this many channels on, distances between frames come from a matrix product."""
+"""From this many channels on, distances between frames come from a matrix product, which loses digits. Series of 60
+values take 15% less time by it with 24 channels, 25% with 48, 40% with 96."""
 
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -221,15 +222,15 @@ def _check_measure(name: Any) -> Measure:
 
 def _check_options(measure: Measure, bandwidth: Any, factor: float, options: Mapping[str, Any]) -> None:
     reserved = {"bandwidth", "bandwidth_x", "bandwidth_y", "weights_p", "weights_q"}
-    known = measure.options - reserved
+    allowed = measure.options - reserved
     for name in options:
         if name in reserved:
             raise ParameterError(
                 f"{named(name)} must be left out: bandwidths come from {named('bandwidth')} and {named('factor')}, and "
                 f"windows have no weights. Pass e.g. {setting('bandwidth', (1.0, 0.5))}."
             )
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
+        if name not in allowed:
+            listed = ", ".join(sorted(allowed)) or "none"
             raise ParameterError(f"{named(name)} must be an option of {measure.name!r}. Its options are: {listed}.")
     if not measure.gram and (factor != 1.0 or not (isinstance(bandwidth, str) and bandwidth == "pair-median")):
         raise ParameterError(
@@ -255,15 +256,15 @@ def _common_bandwidths(bandwidth: SeriesBandwidth, sides: list[Windowed]) -> tup
     if isinstance(bandwidth, str) and bandwidth == "pooled-median":
         return _pooled_medians(sides)
     try:
-        given = np.asarray(bandwidth, np.float64) if not isinstance(bandwidth, str | bool) else np.array([])
+        numbers = np.asarray(bandwidth, np.float64) if not isinstance(bandwidth, str | bool) else np.array([])
     except (TypeError, ValueError):
-        given = np.array([])
-    if given.shape not in ((), (2,)) or not np.all(np.isfinite(given)) or not np.all(given > 0):
+        numbers = np.array([])
+    if numbers.shape not in ((), (2,)) or not np.all(np.isfinite(numbers)) or not np.all(numbers > 0):
         raise BandwidthError(
             f'{named("bandwidth")} must be "pair-median", "pooled-median", a positive number, or two of them (for '
             f"windows and for their successors), got {bandwidth!r}. Pass e.g. {setting('bandwidth', 'pair-median')}."
         )
-    x, y = np.broadcast_to(given, (2,)).tolist()
+    x, y = np.broadcast_to(numbers, (2,)).tolist()
     return Bandwidths(x, y), Fallbacks()
 
 
@@ -296,13 +297,23 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
+# The longest and the shortest time of a block. Longer, and progress, the store and the other workers wait; shorter, and
+# the call of a block takes a share of its time.
 _SECONDS_PER_BLOCK = (0.25, 0.005)
+# Most series on a side: a block holds what concerns each of them alone.
 _MAX_SIDE = 512
+# Blocks on a side of the matrix for several workers, so that none is without work for long at the end.
 _MIN_BLOCKS = 8
+# Less work than this is not worth starting a thread for.
 _SECONDS_WORTH_A_THREAD = 0.005
+# Blocks sent ahead for each worker of a cluster: those that wait hide the time of sending, but each holds the series
+# that it needs.
+_BLOCKS_AHEAD = 4
 
+# What an interrupted run loses at most, besides the blocks that are being computed; flushing a large file takes time.
 _FLUSH_SECONDS = 5.0
 _PROBLEM, _MATRIX, _SUMS, _LOCK = "problem.json", "distances.npy", "done.npy", ".lock"
+# Raised when a folder of an earlier version can no longer be continued: such a one is refused.
 _FORMAT = 2
 # Above any checksum: no finished block has the sum 0, which stands for an unfinished one.
 _DONE = 1 << 32
@@ -385,16 +396,16 @@ def distance_matrix(
     side = block_side(job, a, other, n_workers)
     shape = (a.count, other.count)
     with ExitStack() as stack:
-        kept = None
+        store = None
         if output.store is not None:
-            kept = stack.enter_context(MatrixStore.open(output.store, job, a, b, output.dtype, side))
-            kept.forget_damaged()
-            side = kept.side
+            store = stack.enter_context(MatrixStore.open(output.store, job, a, b, output.dtype, side))
+            store.forget_damaged()
+            side = store.side
         factors = (job.n_factors,) if job.n_factors > 1 else ()
-        out = np.zeros(factors + shape, output.dtype) if kept is None else kept.values
+        out = np.zeros(factors + shape, output.dtype) if store is None else store.values
         blocks = _blocks(job, a, b, side)
-        if kept is not None:
-            blocks = (block for block in blocks if not kept.is_done(block[0] // side, block[1] // side))
+        if store is not None:
+            blocks = (block for block in blocks if not store.is_done(block[0] // side, block[1] // side))
         total = a.count * (a.count - 1) // 2 if b is None and job.symmetric else shape[0] * shape[1]
         fallbacks = Fallbacks()
         computed = _computed(job, a, other, b is None, side, blocks, workers, n_workers)
@@ -403,11 +414,11 @@ def distance_matrix(
         for row, column, values, fell_back in computed:
             _write(out, row, column, values, mirrored=b is None and job.symmetric)
             fallbacks += fell_back
-            if kept is not None:
-                kept.mark(row // side, column // side)
+            if store is not None:
+                store.mark(row // side, column // side)
             pairs = values.shape[-2] * values.shape[-1]
             advance(pairs if row != column else pairs // 2)
-    return (out if kept is None else kept.matrix()), fallbacks
+    return (out if store is None else store.matrix()), fallbacks
 
 
 def _write(out: RealArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
@@ -456,9 +467,8 @@ def _computed(
         return Block(job, row, column, rows, columns, same and row == column)
 
     if cluster is not None:
-        # Few at a time: blocks hold the series that they need.
         calls = ((task(row, column),) for row, column in blocks)
-        for _, done in spread(Block.run, calls, cluster, ahead=4):
+        for _, done in spread(Block.run, calls, cluster, ahead=_BLOCKS_AHEAD):
             yield done
     elif n_workers == 1:
         for row, column in blocks:

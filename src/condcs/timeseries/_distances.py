@@ -46,13 +46,22 @@ FACTORS = (0.1, 0.3, 1.0, 3.0)
 MOST_WINDOWS = 400
 """Windows of a series that self-prediction uses, evenly spread; more change little."""
 
+# Fixed, so that the same series give the same order; any other would do.
 _SEED = 0
+# Longest window that is tried unless one is given: each further one costs a search for neighbours in every series.
 _MAX_ORDER = 20
+# Most clusters whose silhouette is looked at; `cluster` chooses among as many.
 _MAX_CLUSTERS = 10
+# Neighbours are false if the next frame separates them by more than so many times their distance ...
 _JUMP = 10.0
+# ... or by more than so many standard deviations of the series: the values of Kennel, Brown and Abarbanel (1992).
 _ATTRACTOR_SIZES = 2.0
+# A window is long enough with a smaller share of false neighbours. None at all is too much to ask of series with noise.
 _FALSE_SHARE = 0.01
+# The silhouettes of average linkage need two clusters, and something to tell them apart by.
 _MIN_SERIES_FOR_GRID = 4
+# Decimals to which marks are rounded before the best is chosen, so that no rounding error decides between equal ones.
+_MARK_DIGITS = 12
 
 
 @public
@@ -388,9 +397,9 @@ def _false_share(collection: Collection, order: int) -> float:
         x, y = embed_frames(frames, starts, order)
         distance, index = cKDTree(x).query(x, k=2)
         # Among equal windows the nearest two need not include the window itself.
-        own = np.arange(len(x))
-        pick = np.where(index[:, 0] == own, 1, 0)
-        near, neighbour = distance[own, pick], index[own, pick]
+        rows = np.arange(len(x))
+        pick = np.where(index[:, 0] == rows, 1, 0)
+        near, neighbour = distance[rows, pick], index[rows, pick]
         apart = np.linalg.norm(y - y[neighbour], axis=1)
         size = np.sqrt(np.nanvar(frames, axis=0).sum())
         false += int(np.sum((apart > _JUMP * near) | (np.hypot(near, apart) > _ATTRACTOR_SIZES * size)))
@@ -457,7 +466,7 @@ def choose_factor(
     marks = self_prediction(
         X, order=order, factors=candidates, layout=layout, missing=missing, n_series=n_series, rng=seed
     )
-    return candidates[int(np.argmax(np.round(marks, 12)))]
+    return candidates[int(np.argmax(np.round(marks, _MARK_DIGITS)))]
 
 
 @public

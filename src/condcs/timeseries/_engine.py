@@ -20,18 +20,33 @@ from numba import uintp
 
 from condcs._core.compiling import inner, njit
 from condcs._kernels.compiled import LOG2_E, SMALLEST_EXPONENT, power_of_two
-from condcs.timeseries._engine_medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs.timeseries._engine_medians import (
+    GROUP_ENDS,
+    LEAST_SCRATCH,
+    group,
+    median_of,
+    median_squared_difference,
+    merge,
+)
 
 LANES = 8
-"""Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""
+"""Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder: the doubles of the widest
+vectors there are (AVX-512)."""
 
+# Value of a frame that is padding. Its squared distance to any series that the engine takes (below 1e140) is finite
+# and above the 1e290 beyond which medians count nothing; its kernel value is 0.
 _FAR = 1e150
+# The distance of a window to one that is padding.
 _FAR_SQUARED = 1e300
 # Below this share of the squared norms, |a|^2 + |b|^2 - 2ab has lost two digits: the distance is summed directly.
 _CANCELLED = 1e-2
-# Powers are not smaller than 2^-1020, and exact to the last digit above this.
+# Powers are not smaller than 2^-1020, about 1e-307, even where they should be 0. A sum above this is exact to the last
+# digit with thousands of such terms in it.
 _SAFE_SUM = 1e-274
+# Added to a square so that the fourth power is not smaller than 2^-1020 either.
 _SMALLEST_SQUARE = 2.0 ** (SMALLEST_EXPONENT / 2)
+# The bandwidths of one pass: the factor, and four halvings of it.
+_LEVELS = 5
 
 
 class SeriesWindows(NamedTuple):
@@ -90,11 +105,11 @@ def _add(a: Any, a_start: int, b: Any, b_start: int, out: Any, out_start: int, c
 
 
 @inner()
-def _add_reached(s: Any, s_start: int, rest: Any, ahead: int, behind: int, out: Any, at: int, count: int) -> None:
+def _add_reached(s: Any, s_start: int, sums: Any, ahead: int, behind: int, out: Any, at: int, count: int) -> None:
     for j in range(count):
-        reached = rest[uintp(ahead + j)] + s[uintp(s_start + j)]
-        rest[uintp(ahead + j)] = reached
-        out[uintp(at + j)] = rest[uintp(behind + j)] + reached
+        reached = sums[uintp(ahead + j)] + s[uintp(s_start + j)]
+        sums[uintp(ahead + j)] = reached
+        out[uintp(at + j)] = sums[uintp(behind + j)] + reached
 
 
 @inner()
@@ -127,16 +142,16 @@ def _wide_frame_distances(a: Any, b: Any, stride: int, s: Any) -> None:
     for j in range(columns):
         norms[j] = _squared_distance(b[j], origin)
     for i in range(rows):
-        row, own = s[i * stride : (i + 1) * stride], _squared_distance(a[i], origin)
+        row, norm = s[i * stride : (i + 1) * stride], _squared_distance(a[i], origin)
         for j in range(columns):
-            squared = own + norms[j] - 2.0 * products[i, j]
-            row[j] = squared if squared > _CANCELLED * (own + norms[j]) else _squared_distance(a[i], b[j])
+            squared = norm + norms[j] - 2.0 * products[i, j]
+            row[j] = squared if squared > _CANCELLED * (norm + norms[j]) else _squared_distance(a[i], b[j])
         for j in range(columns, stride):
             row[j] = _FAR_SQUARED
 
 
 @inner()
-def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: Any, out: Any) -> None:
+def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, running: Any, out: Any) -> None:
     """Sum `order` terms down the diagonals of s, into out (n x width).
 
     Rows come in blocks of `order`. A window's sum is what remains of its own block plus what it reaches of the next:
@@ -151,24 +166,24 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
     span = last + width
     ahead = order * span
     for start in range(0, n, order):
-        _copy(s, (start + last) * stride, rest, last * span, span)
+        _copy(s, (start + last) * stride, running, last * span, span)
         for r in range(order - 2, -1, -1):
-            left = last - r
-            _add(s, (start + r) * stride, rest, (r + 1) * span + left, rest, r * span + left, span - left)
-        _copy(rest, last, out, start * width, width)
+            first = last - r
+            _add(s, (start + r) * stride, running, (r + 1) * span + first, running, r * span + first, span - first)
+        _copy(running, last, out, start * width, width)
         for j in range(span):
-            rest[uintp(ahead + j)] = 0.0
+            running[uintp(ahead + j)] = 0.0
         for r in range(1, min(order, n - start)):
-            # Only later rows need the diagonals left of this row's first window.
-            left = last - r
+            # Only later rows need the diagonals before that of this row's first window.
+            first = last - r
             row = (start + last + r) * stride + r
-            for j in range(left):
-                rest[uintp(ahead + j)] += s[uintp(row + j)]
-            _add_reached(s, row + left, rest, ahead + left, r * span + left, out, (start + r) * width, width)
+            for j in range(first):
+                running[uintp(ahead + j)] += s[uintp(row + j)]
+            _add_reached(s, row + first, running, ahead + first, r * span + first, out, (start + r) * width, width)
 
 
 @inner()
-def _keep(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: Any) -> None:
+def _copy_windows(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: Any) -> None:
     """Copy the wanted rows and columns of a padded matrix, and pad again."""
     width = _padded(columns.size)
     for i in range(rows.size):
@@ -179,41 +194,41 @@ def _keep(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: 
 
 @inner()
 def _pair_distances(
-    a: Any, a_frames: Any, a_windows: Any, b: Any, b_frames: Any, b_windows: Any,
-    order: int, wide: Any, gaps: Any, copied: bool, room: Any,
+    a_frames: Any, a_windows: Any, a: Any, b_frames: Any, b_windows: Any, b: Any,
+    order: int, wide: Any, gaps: Any, copied: bool, buffers: Any,
 ) -> Any:  # fmt: skip
     """Return the squared distances between the windows of two series, and between the frames after them.
 
-    Both come row by row, each row padded, in ``room.pair``. Unless `copied`, the second are part of those between all
-    frames; how far apart their rows are is returned too. `a` and `b` are packed frames, not used if `wide`.
+    Both come row by row, each row padded, in ``buffers.pair``. Unless `copied`, the second are part of those between
+    all frames; how far apart their rows are is returned too. `a` and `b` are packed frames, not used if `wide`.
     """
-    s, X, Y = room.frames, room.pair[0], room.pair[1]
+    s, X, Y = buffers.frames, buffers.pair[0], buffers.pair[1]
     n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
     width = _padded(m)
     stride, a_stride = order + width, order + _padded(n)
     if wide is None:
         for i in range(n + order):
             row = s[i * stride : (i + 1) * stride]
-            own, other = a[i], b[:stride]
+            frame, others = a[i], b[:stride]
             for j in range(stride):
-                difference = own - other[j]
+                difference = frame - others[j]
                 row[j] = difference * difference
             for c in range(1, a_frames.shape[1]):
-                own, other = a[c * a_stride + i], b[c * stride : (c + 1) * stride]
+                frame, others = a[c * a_stride + i], b[c * stride : (c + 1) * stride]
                 for j in range(stride):
-                    difference = own - other[j]
+                    difference = frame - others[j]
                     row[j] += difference * difference
     else:
         _wide_frame_distances(a_frames, b_frames, stride, s)
-    sums = X if gaps is None else room.full
-    _diagonal_sums(s, stride, order, n, width, room.rest, sums)
+    sums = X if gaps is None else buffers.all_windows
+    _diagonal_sums(s, stride, order, n, width, buffers.running_sums, sums)
     if m < width:
         # The last window has no successor. It touches no padding, unlike those after it, so its column is padded here.
         for i in range(n):
             sums[i * width + m] = _FAR_SQUARED
     if gaps is not None:
-        _keep(sums, 0, width, a_windows, b_windows, X)
-        _keep(s, order * stride + order, stride, a_windows, b_windows, Y)
+        _copy_windows(sums, 0, width, a_windows, b_windows, X)
+        _copy_windows(s, order * stride + order, stride, a_windows, b_windows, Y)
         return X, Y, _padded(b_windows.size)
     if not copied:
         return X, s[order * stride + order :], stride
@@ -270,8 +285,8 @@ def _masses(X: Any, Y: Any, y_step: int, n: int, m: int, cx: float, cy: float, k
     """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
     With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
-    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns; there are four
-    halvings or none. `y_step`: from a row of Y to the next.
+    f-th halving of the bandwidths, A (the sums of k on x) and B (the sums of k on x times k on y) of the rows, and in
+    its last two lines those of the columns; there are four halvings or none. `y_step`: from a row of Y to the next.
     """
     k, kl = kernels[0], kernels[1]
     width, column = _padded(m), masses.shape[1] - 2
@@ -311,46 +326,69 @@ def _masses(X: Any, Y: Any, y_step: int, n: int, m: int, cx: float, cy: float, k
 
 
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _ratios(own: Any, a: Any, b: Any, n: int) -> Any:
-    """Sum over windows of B / (own A * A), and how many of the masses underflow."""
+def _ratios(self_masses: Any, a: Any, b: Any, n: int) -> Any:
+    """Sum of B / (A over the own series * A) over n windows, and how many of them have masses that underflow."""
     lost, total = 0, 0.0
     for i in range(n):
         lost += (a[i] < _SAFE_SUM) | (b[i] < _SAFE_SUM)
-        total += b[i] / (own[i] * a[i])
+        total += b[i] / (self_masses[i] * a[i])
     return total, lost
 
 
 @inner()
-def _log_interaction(
-    own: Any, a: Any, b: Any, n: int, X: Any, x_steps: Any, Y: Any, y_steps: Any, count: int, cx: float, cy: float
+def _log_ratio(
+    X: Any, x_start: int, x_step: int, Y: Any, y_start: int, y_step: int, count: int, cx: float, cy: float
 ) -> Any:
-    """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain.
+    """Log of B / A of one window over `count` others, in the log domain.
 
-    There B / A is an average over Y with weights by X in units of the largest, not the difference of log B and log A:
-    far away both are so large that Y is lost in them.
+    B / A is an average over Y with weights by X in units of the largest, not the difference of log B and log A: far
+    away both are so large that Y is lost in them.
     """
-    total, lost = _ratios(own, a, b, n)
+    nearest = X[x_start]
+    for k in range(1, count):
+        nearest = min(nearest, X[x_start + k * x_step])
+    # The largest exponent of B, for a sum that neither overflows nor vanishes; and A in units of its largest term.
+    peak, mass, weighted = -np.inf, 0.0, 0.0
+    for k in range(count):
+        exponent = cx * (X[x_start + k * x_step] - nearest)
+        peak = max(peak, exponent + cy * Y[y_start + k * y_step])
+        mass += math.exp(exponent)
+    for k in range(count):
+        exponent = cx * (X[x_start + k * x_step] - nearest)
+        weighted += math.exp(exponent + cy * Y[y_start + k * y_step] - peak)
+    return peak + math.log(weighted) - math.log(mass)
+
+
+@inner()
+def _log_interaction(
+    self_masses: Any,
+    a: Any,
+    b: Any,
+    n: int,
+    X: Any,
+    x_steps: Any,
+    Y: Any,
+    y_steps: Any,
+    count: int,
+    cx: float,
+    cy: float,
+) -> Any:
+    """Log of the sum of B / (A over the own series * A) over n windows, A and B those over `count` others.
+
+    Masses that underflow are computed again in the log domain. Each of `x_steps` and `y_steps` is the way in X, or in
+    Y, from a window to the next, and from one of the others to the next.
+    """
+    total, lost = _ratios(self_masses, a, b, n)
     if lost == 0:
         return math.log(total)
+    # A sum in units of its largest term so far, which is exp(highest).
     highest, total = -np.inf, 0.0
     for i in range(n):
         if min(a[i], b[i]) >= _SAFE_SUM:
             term = math.log(b[i] / a[i])
         else:
-            x_start, y_start = i * x_steps[0], i * y_steps[0]
-            nearest = X[x_start]
-            for k in range(1, count):
-                nearest = min(nearest, X[x_start + k * x_steps[1]])
-            peak, mass, weighted = -np.inf, 0.0, 0.0
-            for k in range(count):
-                exponent = cx * (X[x_start + k * x_steps[1]] - nearest)
-                peak = max(peak, exponent + cy * Y[y_start + k * y_steps[1]])
-                mass += math.exp(exponent)
-            for k in range(count):
-                exponent = cx * (X[x_start + k * x_steps[1]] - nearest)
-                weighted += math.exp(exponent + cy * Y[y_start + k * y_steps[1]] - peak)
-            term = peak + math.log(weighted) - math.log(mass)
-        term -= math.log(own[i])
+            term = _log_ratio(X, i * x_steps[0], x_steps[1], Y, i * y_steps[0], y_steps[1], count, cx, cy)
+        term -= math.log(self_masses[i])
         if term > highest:
             total *= math.exp(highest - term)
             highest = term
@@ -361,43 +399,147 @@ def _log_interaction(
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-class _Room(NamedTuple):
-    """Buffers for one pair of series: distances between frames, running sums, all windows, x and y of those used."""
+class _Buffers(NamedTuple):
+    """Scratch for one pair of series, as large as the longest series need.
+
+    Attributes
+    ----------
+    frames : array
+        Squared distances between the frames of two series.
+    running_sums : array
+        Those of `_diagonal_sums`.
+    all_windows : array
+        Squared distances between all windows, of which some are not used.
+    pair : array, shape (2, :)
+        Squared distances between the windows that are used, and between their successors.
+    """
 
     frames: Any
-    rest: Any
-    full: Any
+    running_sums: Any
+    all_windows: Any
     pair: Any
 
 
-class _Own(NamedTuple):
-    """What concerns one series alone, for a run of series; arrays that are not needed are empty.
+class _Selves(NamedTuple):
+    """What concerns each series by itself, for a run of series; arrays that are not needed are empty.
 
     Attributes
     ----------
     packed : array, shape (count, :)
         The frames, as `_pack` leaves them.
-    inside : array, shape (2, count, :)
+    distances : array, shape (2, count, :)
         Squared distances of a series' windows among themselves, and of their successors (see `_triangle`); with known
         bandwidths only those of one series.
-    grouped, ends : array, shape (1 or 2, count, :)
-        The same grouped by magnitude, for medians of pairs.
-    masses, totals : array, shape (count, factors, 2, :) and (count, factors)
-        Kernel masses of the windows over their own series, and the sum of B / A^2.
+    grouped : array, shape (1 or 2, count, :)
+        The same grouped by magnitude, for medians of pairs; of one channel only those of the windows.
+    group_ends : array, shape (1 or 2, count, GROUP_ENDS)
+        Where the groups end, as `group` has it.
+    masses : array, shape (count, levels, 2, :)
+        Kernel masses A and B of the windows over their own series.
+    totals : array, shape (count, factors)
+        The sum of B / A^2 over the windows.
     """
 
     packed: Any
-    inside: Any
+    distances: Any
     grouped: Any
-    ends: Any
+    group_ends: Any
     masses: Any
     totals: Any
 
 
-@inner()
-def _one(series: Any, i: int) -> Any:
-    windows = series.windows[series.window_starts[i] : series.window_starts[i + 1]]
-    return series.frames[series.starts[i] : series.starts[i + 1]], windows
+@inner(inline="always")
+def _frames_of(series: Any, i: int) -> Any:
+    """Return the frames of series i, (time, channels)."""
+    return series.frames[series.starts[i] : series.starts[i + 1]]
+
+
+@inner(inline="always")
+def _windows_of(series: Any, i: int) -> Any:
+    """Return where the windows of series i start."""
+    return series.windows[series.window_starts[i] : series.window_starts[i + 1]]
+
+
+# The following take single arrays and no named tuples: each array of a tuple would be counted as one reference more and
+# one less at each call, a tenth of the time of short series.
+
+
+@inner(inline="always")
+def _keep_self_distances(
+    i: int, n: int, X: Any, Y: Any, y_step: int, distances: Any, grouped: Any, group_ends: Any
+) -> None:
+    """Keep the distances between the n windows of series i, each once, and grouped where medians will need them."""
+    size = _triangle_size(n)
+    n_grouped, slots = grouped.shape[:2]
+    # A loop over x and y: what is called in two places may be compiled twice.
+    for v in range(2):
+        triangle = distances[v, i if slots > 0 else 0]
+        _triangle(X if v == 0 else Y, _padded(n) if v == 0 else y_step, n, triangle)
+        if slots > 0 and v < n_grouped:
+            group(triangle[:size], grouped[v, i], group_ends[v, i])
+
+
+@inner(inline="always")
+def _pair_median(
+    v: int, i: int, j: int, n: int, m: int, crossed: Any, grouped: Any, group_ends: Any, successors: Any, starts: Any,
+    candidates: Any,
+) -> Any:  # fmt: skip
+    """Median squared distance among the windows of two series together (v = 0), or among their successors (v = 1).
+
+    And how it was found, as in `median_of`. Distances between the two are `crossed`, those within each are `grouped`.
+    """
+    if v == grouped.shape[0]:
+        # Of one channel, sorted numbers are enough: no distances between them are needed.
+        merged = candidates[: n + m]
+        merge(successors[starts[i] : starts[i + 1]], successors[starts[j] : starts[j + 1]], merged)
+        return median_squared_difference(merged)
+    pairs_of_first, pairs_of_second, all_pairs = n * (n - 1) // 2, m * (m - 1) // 2, (n + m) * (n + m - 1) // 2
+    return median_of(
+        grouped[v, i, :pairs_of_first], group_ends[v, i], grouped[v, j, :pairs_of_second], group_ends[v, j],
+        crossed[v, : n * _padded(m)], all_pairs, candidates,
+    )  # fmt: skip
+
+
+@inner(inline="always")
+def _masses_between(
+    a: int, b: int, n: int, m: int, X: Any, Y: Any, y_step: int, self_distances: Any, self_masses: Any, totals: Any,
+    pair_masses: Any, kernels: Any, cx: float, cy: float,
+) -> None:  # fmt: skip
+    """Fill `pair_masses` with the kernel masses of two series over each other; or `self_masses[a]` if b is a.
+
+    In the second case also `totals[a]`, the sum of B / A^2 for each factor. One call of `_masses` serves both cases.
+    """
+    x, y, others, masses = X, Y, m, pair_masses
+    if a == b:
+        slot = a if self_distances.shape[1] > 1 else 0
+        x, y, others, masses = self_distances[0, slot], self_distances[1, slot], 0, self_masses[a]
+    _masses(x, y, y_step, n, others, cx, cy, kernels, masses)
+    if a == b:
+        for f in range(totals.shape[1]):
+            totals[a, f] = _ratios(masses[f, 0], masses[f, 0], masses[f, 1], n)[0]
+
+
+@inner(inline="always")
+def _contrast(
+    n: int, m: int, masses: Any, first_self: Any, second_self: Any, p: float, q: float,
+    X: Any, Y: Any, y_step: int, cx: float, cy: float, logarithmic: bool,
+) -> Any:  # fmt: skip
+    """Divergence of two series, of n and of m windows, at one factor.
+
+    `masses` (4 x :) are those over each other, see `_masses`; `first_self` and `second_self` the A of each over itself,
+    and `p` and `q` their sums of B / A^2.
+    """
+    x_step = _padded(m)
+    divergence = math.log(p) + math.log(q) if logarithmic else p + q
+    # The windows of the first over those of the second, and then the reverse: rows and columns change roles.
+    for side in range(2):
+        self_masses, count, others = (first_self, n, m) if side == 0 else (second_self, m, n)
+        x_steps, y_steps = ((x_step, 1), (y_step, 1)) if side == 0 else ((1, x_step), (1, y_step))
+        log_crossed = _log_interaction(
+            self_masses, masses[2 * side], masses[2 * side + 1], count, X, x_steps, Y, y_steps, others, cx, cy
+        )
+        divergence -= log_crossed if logarithmic else math.exp(log_crossed)
+    return divergence
 
 
 @njit(nogil=True)
@@ -416,7 +558,7 @@ def block_divergences(
 
     Parameters
     ----------
-    series : Series
+    series : SeriesWindows
         The series of the rows, and after them those of the columns. If there are as many series as rows, the columns
         are the same series, and only i < j is wanted.
     order : int
@@ -439,101 +581,83 @@ def block_divergences(
     """
     n_factors, rows, columns = out.shape
     count, channels = series.starts.size - 1, series.frames.shape[1]
+    pair_bandwidths = bandwidths[0] == 0.0
+    # Of several factors, masses are found at all halvings.
+    levels = _LEVELS if n_factors > 1 else 1
     longest = 0
     for i in range(count):
         longest = max(longest, series.starts[i + 1] - series.starts[i])
     n_max = longest - order
-    line = _padded(n_max)
-    stride, cells, size = order + line, n_max * line, _triangle_size(n_max)
-    room = _Room(np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty((2, cells)))
-    pair_bandwidths = bandwidths[0] == 0.0
-    grouped, levels = 2 if channels > 1 else 1, 5 if n_factors > 1 else 1
-    kept = count if pair_bandwidths else 0
-    own = _Own(
+    line, size = _padded(n_max), _triangle_size(n_max)
+    stride, cells = order + line, n_max * line
+    buffers = _Buffers(
+        np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty((2, cells))
+    )
+    # Known bandwidths: the distances of a series are used at once, and those of the next take their place.
+    slots = count if pair_bandwidths else 0
+    n_grouped = 2 if channels > 1 else 1
+    selves = _Selves(
         np.empty((count, channels * stride if wide is None else 0)),
-        np.empty((2, max(1, kept), size)),
-        np.empty((grouped, kept, size)),
-        np.empty((grouped, kept, GROUP_ENDS), np.int64),
+        np.empty((2, max(1, slots), size)),
+        np.empty((n_grouped, slots, size)),
+        np.empty((n_grouped, slots, GROUP_ENDS), np.int64),
         np.empty((count, levels, 2, line)),
         np.empty((count, n_factors)),
     )
-    # Kernel values between one window and all others.
-    kernels = np.empty((2, line))
-    masses = np.empty((1, levels, 4, line))[0]
-    candidates = np.empty((2 * n_max**2 + 2 * n_max + 512) if pair_bandwidths else 0)
-    squares, crossed = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2]), np.empty(2)
+    # Kernel values between one window and all others, and the masses of either series of a pair over the other.
+    kernels, masses = np.empty((2, line)), np.empty((1, levels, 4, line))[0]
+    # For medians among the pairs of 2 * n_max windows, or those windows themselves.
+    candidates = np.empty((2 * n_max**2 + 2 * n_max + LEAST_SCRATCH) if pair_bandwidths else 0)
+    squares = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2])
+    # The median over several channels goes through the distances of the successors, in one piece.
+    copied = pair_bandwidths and channels > 1
     if wide is None:
         for i in range(count):
-            _pack(_one(series, i)[0], order, own.packed[i])
-    # First each series with itself, then the pairs. Known bandwidths give the masses of a series over itself at once.
+            _pack(_frames_of(series, i), order, selves.packed[i])
+    # First each series with itself, then the pairs. One loop for both: the masses are inlined, and each further place
+    # that calls them takes a tenth of the time of compiling.
     row, column = 0, -1
-    for task in range(count + rows * columns):
-        i, j = task, task
-        if task >= count:
+    for visit in range(count + rows * columns):
+        i, j = visit, visit
+        if visit >= count:
             # Divisions took a twentieth of the time of short series.
             row, column = (row, column + 1) if column + 1 < columns else (row + 1, 0)
             i, j = row, column + count - columns
             if i >= j:
                 continue
-        p_frames, p_windows = _one(series, i)
-        q_frames, q_windows = _one(series, j)
-        n, m = p_windows.size, q_windows.size
-        width = _padded(m)
-        # The median over several channels goes through the distances of the successors, in one piece.
-        copied = pair_bandwidths and channels > 1
+        n = series.window_starts[i + 1] - series.window_starts[i]
+        m = series.window_starts[j + 1] - series.window_starts[j]
         X, Y, y_step = _pair_distances(
-            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, copied, room
-        )
+            _frames_of(series, i), _windows_of(series, i), selves.packed[i],
+            _frames_of(series, j), _windows_of(series, j), selves.packed[j],
+            order, wide, gaps, copied, buffers,
+        )  # fmt: skip
         if i == j:
-            place, used = i if pair_bandwidths else 0, _triangle_size(n)
-            # Loops over x and y: what is called in two places may be compiled twice.
-            for v in range(2):
-                _triangle(X if v == 0 else Y, width if v == 0 else y_step, n, own.inside[v, place])
-                if pair_bandwidths and v < grouped:
-                    group(own.inside[v, i, :used], own.grouped[v, i], own.ends[v, i])
+            _keep_self_distances(i, n, X, Y, y_step, selves.distances, selves.grouped, selves.group_ends)
             if pair_bandwidths:
                 continue
         elif pair_bandwidths:
-            pairs, p_pairs, q_pairs, cells = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * width
             for v in range(2):
-                if v < grouped:
-                    squares[v], kind = median_of(
-                        own.grouped[v, i, :p_pairs], own.ends[v, i], own.grouped[v, j, :q_pairs], own.ends[v, j],
-                        room.pair[v, :cells], pairs, candidates,
-                    )  # fmt: skip
-                else:
-                    first, second, merged = series.window_starts[i], series.window_starts[j], candidates[: n + m]
-                    merge(series.successors[first : first + n], series.successors[second : second + m], merged)
-                    squares[v], kind = median_squared_difference(merged)
-                if kind > 0:
-                    fallbacks[2 * (kind - 1) + v] += 1
-        cx, cy = -0.5 / (squares[0] * factor**2), -0.5 / (squares[1] * factor**2)
-        # One call for the masses of both series over themselves and of one over the other: it is inlined.
-        for step in range(3):
-            at, windows = (i, n) if step == 0 else (j, m)
-            if not pair_bandwidths and (step > 0 if i == j else step < 2):
-                continue
-            place = at if pair_bandwidths else 0
-            x, y, others, into = own.inside[0, place], own.inside[1, place], 0, own.masses[at]
-            if step == 2:
-                x, y, windows, others, into = X, Y, n, m, masses
-            _masses(x, y, y_step, windows, others, cx, cy, kernels, into)
-            if step < 2:
-                for f in range(n_factors):
-                    own.totals[at, f] = _ratios(into[f, 0], into[f, 0], into[f, 1], windows)[0]
-        if i == j:
-            continue
-        for f in range(n_factors):
-            fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
-            p, q = own.totals[i, f], own.totals[j, f]
-            for side in range(2):
-                at, count_own, count_other = (i, n, m) if side == 0 else (j, m, n)
-                x_steps, y_steps = ((width, 1), (y_step, 1)) if side == 0 else ((1, width), (1, y_step))
-                crossed[side] = _log_interaction(
-                    own.masses[at, f, 0], of[2 * side], of[2 * side + 1], count_own, X, x_steps, Y, y_steps,
-                    count_other, fx, fy,
+                squares[v], fallback = _pair_median(
+                    v, i, j, n, m, buffers.pair, selves.grouped, selves.group_ends,
+                    series.successors, series.window_starts, candidates,
                 )  # fmt: skip
-            if logarithmic:
-                out[f, i, column] = math.log(p) + math.log(q) - crossed[0] - crossed[1]
-            else:
-                out[f, i, column] = p + q - math.exp(crossed[0]) - math.exp(crossed[1])
+                if fallback > 0:
+                    fallbacks[2 * (fallback - 1) + v] += 1
+        # Kernels are exp(cx * squared distance), and cy likewise.
+        cx, cy = -0.5 / (squares[0] * factor**2), -0.5 / (squares[1] * factor**2)
+        # With bandwidths of the pair's own, the masses of each of the two over itself are those of this pair.
+        for step in range(3 if pair_bandwidths else 1):
+            a, b = (i, j) if step == 0 else ((i, i) if step == 1 else (j, j))
+            windows = n if a == i else m
+            _masses_between(
+                a, b, windows, m, X, Y, y_step, selves.distances, selves.masses, selves.totals,
+                masses, kernels, cx, cy,
+            )  # fmt: skip
+        if i < j:
+            for f in range(n_factors):
+                # Half the bandwidth is four times the exponent.
+                out[f, i, column] = _contrast(
+                    n, m, masses[f], selves.masses[i, f, 0], selves.masses[j, f, 0], selves.totals[i, f],
+                    selves.totals[j, f], X, Y, y_step, cx * 4.0**f, cy * 4.0**f, logarithmic,
+                )  # fmt: skip

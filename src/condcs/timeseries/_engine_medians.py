@@ -17,16 +17,31 @@ from condcs._core.arrays import FloatArray
 from condcs._core.compiling import bits_of_double, inner
 from condcs._kernels.pair_medians import FALLBACK_PERCENT
 
-# Candidates that a narrowed bracket is expected to hold, on either side of the median.
+# Candidates that a narrowed bracket is expected to hold, on either side of the median. Fewer, and it misses the median
+# more often, for another pass over all numbers; more, and selecting among them takes longer.
 _MANY = 64
+# Narrowed brackets that are tried before all numbers of the bracket are collected: numbers whose distribution no sample
+# foretells, such as many ties, would be narrowed for long.
 _TRIES = 6
+# Numbers that are looked at together for whether any lies in the bracket: some vectors of them, so that one test and
+# branch serve many.
 _STRETCH = 32
+# Larger numbers are padding (1e300); squared distances are below 4e280 times the channels and the window.
 _BEYOND = 1e290
 # Up to this many numbers, one selection among all of them is faster than narrowing first.
 _DIRECT = 512
+# Numbers of the sample that brackets the median: with more the bracket is narrower, and its selection takes longer.
 _SAMPLE = 256
+# The bracket reaches from the sample's median by this share of the sample to either side, over two standard errors (the
+# share of a sample of 256 below the median varies by 0.03).
+_BRACKET = 14
+LEAST_SCRATCH = 512
+"""Room that `median_of` needs at least: that of a sample."""
+# The golden ratio less 1: its multiples, modulo 1, are spread more evenly than those of any other number.
 _GOLDEN = 0.6180339887498949
 
+# Groups of one array. With 32 for each power of two they reach down to a 256th of the largest number; the median of
+# squared distances is seldom smaller, and all that is lies in the first group. More groups take longer to count.
 _GROUPS = 256
 # Of a double's 52 bits of mantissa, the 5 highest tell groups apart: 32 groups for each power of two.
 _GROUP_SHIFT = 47
@@ -50,7 +65,7 @@ def _largest(values: Any) -> float:
 
 @inner()
 def group(values: Any, out: Any, ends: Any) -> None:
-    """Copy numbers that are not negative, smaller groups first, and padding after them.
+    """Copy `values`, none of them negative, to `out`, smaller groups first, and padding after them.
 
     Group g is ``out[ends[g]:ends[g + 1]]``. The groups reach from the largest number down to a 256th of it; the first
     also holds all that is smaller.
@@ -66,9 +81,9 @@ def group(values: Any, out: Any, ends: Any) -> None:
     for i in range(values.size):
         value = values[uintp(i)]
         g = min(max(_code(value) - first, 0), _GROUPS)
-        place = ends[uintp(g)] - 1
-        ends[uintp(g)] = place
-        out[uintp(place)] = value
+        target = ends[uintp(g)] - 1
+        ends[uintp(g)] = target
+        out[uintp(target)] = value
     ends[_GROUPS + 1] = first
 
 
@@ -88,10 +103,11 @@ def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
 
 
 @inner()
-def _collect_grouped(values: Any, ends: Any, low: float, high: float, out: Any, found: int) -> Any:
+def _collect_grouped(values: Any, ends: Any, low: float, high: float, out: Any, count: int) -> Any:
+    """As `_collect`, but look at the groups alone that reach into [low, high)."""
     first, last = _group_of(low, ends), _group_of(high, ends)
-    found, below = _collect(values[ends[first] : ends[last + 1]], low, high, out, found)
-    return found, below + ends[first]
+    count, below = _collect(values[ends[first] : ends[last + 1]], low, high, out, count)
+    return count, below + ends[first]
 
 
 @inner()
@@ -106,55 +122,57 @@ def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
 
 
 @inner()
-def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
-    """Append the values in [low, high) to `out`; return how many there are now, and how many lie below `low`.
+def _collect(values: Any, low: float, high: float, out: Any, count: int) -> Any:
+    """Append the values in [low, high) to the `count` in `out`; return how many these are now, and how many are lower.
 
     Stretches without any are skipped after a vectorised look.
     """
     below = 0
     for start in range(0, values.size, _STRETCH):
-        count = min(_STRETCH, values.size - start)
+        length = min(_STRETCH, values.size - start)
         below_low, below_high = 0, 0
-        for i in range(count):
+        for i in range(length):
             value = values[uintp(start + i)]
             below_low += value < low
             below_high += value < high
         below += below_low
         if below_high > below_low:
-            for i in range(count):
+            for i in range(length):
                 # Without a branch: a number that does not count is overwritten by the next.
                 value = values[uintp(start + i)]
-                out[uintp(found)] = value
-                found += (value >= low) & (value < high)
-    return found, below
+                out[uintp(count)] = value
+                count += (value >= low) & (value < high)
+    return count, below
 
 
 @inner()
 def _select(values: Any, rank: int) -> Any:
     """Return the value with `rank` others before it (quickselect, in place: none after it is smaller)."""
-    left, right = 0, values.size
-    while right - left > 1:
-        a, b, c = values[left], values[(left + right) // 2], values[right - 1]
+    # The value with this rank lies in values[start:end].
+    start, end = 0, values.size
+    while end - start > 1:
+        a, b, c = values[start], values[(start + end) // 2], values[end - 1]
         pivot = max(min(a, b), min(max(a, b), c))
-        # Without a branch on the comparison, which no processor could foresee.
-        place = left
-        for i in range(left, right):
+        # First the smaller ones to the front. Without a branch on the comparison, which no processor could foresee.
+        boundary = start
+        for i in range(start, end):
             value = values[uintp(i)]
-            values[uintp(i)] = values[uintp(place)]
-            values[uintp(place)] = value
-            place += value < pivot
-        if rank < place:
-            right = place
+            values[uintp(i)] = values[uintp(boundary)]
+            values[uintp(boundary)] = value
+            boundary += value < pivot
+        if rank < boundary:
+            end = boundary
             continue
-        left = place
-        for i in range(left, right):
+        # Of the others, then those that equal the pivot.
+        start = boundary
+        for i in range(start, end):
             value = values[uintp(i)]
-            values[uintp(i)] = values[uintp(place)]
-            values[uintp(place)] = value
-            place += value == pivot
-        if rank < place:
+            values[uintp(i)] = values[uintp(boundary)]
+            values[uintp(boundary)] = value
+            boundary += value == pivot
+        if rank < boundary:
             return pivot
-        left = place
+        start = boundary
     return values[rank]
 
 
@@ -165,15 +183,15 @@ def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     Multiples of the golden ratio spread evenly and, unlike a fixed stride, never follow a row or diagonal of a matrix.
     """
     total = first.size + second.size + third.size
-    found = 0
+    drawn = 0
     for values in (first, second, third):
         for k in range(_SAMPLE * values.size // total):
-            place = (k + 0.5) * _GOLDEN
-            value = values[int((place - math.floor(place)) * values.size)]
+            multiple = (k + 0.5) * _GOLDEN
+            value = values[int((multiple - math.floor(multiple)) * values.size)]
             if value < _BEYOND:
-                scratch[found] = value
-                found += 1
-    return found
+                scratch[drawn] = value
+                drawn += 1
+    return drawn
 
 
 @inner()
@@ -191,12 +209,14 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     """
     upper = count // 2
     lower = upper - 1 if count % 2 == 0 else upper
-    # The numbers of ranks `lower` and `upper` lie in [low, high), with `before` numbers below low, `until` below high.
-    low, high, before, until = 0.0, _BEYOND, 0, count
+    # The numbers of ranks `lower` and `upper` lie in [low, high).
+    low, high = 0.0, _BEYOND
+    below_low, below_high = 0, count
+    # Three limits t, and how many numbers lie below each.
     t0, t1, t2, n0, n1, n2, step = 0.0, 0.0, 0.0, 0, 0, 0, 0
     if count > _DIRECT:
         drawn = scratch[: _sample(first, second, third, scratch)]
-        middle, reach = drawn.size // 2, drawn.size // 14
+        middle, reach = drawn.size // 2, drawn.size // _BRACKET
         t1 = _select(drawn, middle)
         t0, t2 = _select(drawn[:middle], middle - reach), _select(drawn[middle:], reach)
         n0, n1, n2 = _count_three(third, t0, t1, t2)
@@ -205,15 +225,15 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
         n2 += _count_below(t2, first, first_ends, second, second_ends)
         for t, n in ((t0, n0), (t1, n1), (t2, n2)):
             if n <= lower and t > low:
-                low, before = t, n
+                low, below_low = t, n
             if n > upper and t < high:
-                high, until = t, n
-    # One place that collects, because each is compiled on its own: part of the bracket, and in the end all of it.
+                high, below_high = t, n
+    # One call that collects, because each is compiled on its own: part of the bracket, and in the end all of it.
     while True:
         start, end = low, high
-        if low > 0.0 and high < _BEYOND and until - before > _MANY and step < _TRIES:
+        if low > 0.0 and high < _BEYOND and below_high - below_low > _MANY and step < _TRIES:
             gap, target = high - low, upper + 0.5
-            centre = low + gap * ((target - before) / (until - before))
+            centre = low + gap * ((target - below_low) / (below_high - below_low))
             if step == 0 and n0 < n1 < n2:
                 # Through the three points: the share of numbers below t bends little within a narrow bracket.
                 w0 = (target - n1) * (target - n2) / ((n0 - n1) * (n0 - n2))
@@ -222,33 +242,34 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
                 curved = w0 * t0 + w1 * t1 + w2 * t2
                 if low < curved < high:
                     centre = curved
-            margin = gap * (_MANY / (until - before)) * (step + 1)
+            margin = gap * (_MANY / (below_high - below_low)) * (step + 1)
             start, end = max(low, centre - margin), min(high, centre + margin)
         step += 1
-        found, below = _collect_all(first, first_ends, second, second_ends, third, start, end, scratch)
-        if below <= lower and below + found > upper:
-            middle_one = _middle_of(scratch[:found], lower - below, upper - below)
-            if middle_one > 0.0:
-                return middle_one, 0
-            if found == count:
-                return _smallest_positive(scratch[:found])
+        collected, below = _collect_all(first, first_ends, second, second_ends, third, start, end, scratch)
+        if below <= lower and below + collected > upper:
+            median = _middle_of(scratch[:collected], lower - below, upper - below)
+            if median > 0.0:
+                return median, 0
+            if collected == count:
+                return _smallest_positive(scratch[:collected])
             low, high = 0.0, _BEYOND
         # If one of the two middle numbers is inside and the other is not, neither side can be cut off.
         elif below > upper:
-            high, until = start, below
-        elif below + found <= lower:
-            low, before = end, below + found
+            high, below_high = start, below
+        elif below + collected <= lower:
+            low, below_low = end, below + collected
 
 
 @inner()
 def _collect_all(
     first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, low: float, high: float, out: Any
 ) -> Any:
+    """Collect the numbers of all three arrays in [low, high); return how many, and how many are lower."""
     # Not a plain 0, for which the functions would be compiled once more: as a constant it has a type of its own.
-    found, below = _collect_grouped(first, first_ends, low, high, out, np.int64(0))
-    found, below_too = _collect_grouped(second, second_ends, low, high, out, found)
-    found, below_third = _collect(third, low, high, out, found)
-    return found, below + below_too + below_third
+    count, below_first = _collect_grouped(first, first_ends, low, high, out, np.int64(0))
+    count, below_second = _collect_grouped(second, second_ends, low, high, out, count)
+    count, below_third = _collect(third, low, high, out, count)
+    return count, below_first + below_second + below_third
 
 
 @inner()
@@ -266,17 +287,18 @@ def _middle_of(values: Any, lower: int, upper: int) -> Any:
 @inner()
 def _smallest_positive(values: Any) -> Any:
     """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
-    found = 0
+    # The positive values, moved to the front.
+    positive = 0
     for value in values:
         if value > 0.0:
-            values[found] = value
-            found += 1
-    zeros = values.size - found
-    if found > 0:
+            values[positive] = value
+            positive += 1
+    zeros = values.size - positive
+    if positive > 0:
         for percent in range(FALLBACK_PERCENT, 101):
             rank = math.ceil((values.size - 1) * (percent / 100))
             if rank >= zeros:
-                return _select(values[:found], rank - zeros), 1
+                return _select(values[:positive], rank - zeros), 1
     return 1.0, 2
 
 
@@ -293,8 +315,14 @@ def merge(first: Any, second: Any, out: Any) -> None:
             j += 1
 
 
-# So few differences are left over that picking among them is cheaper than counting once more.
+# As many differences as numbers: picking among so few is cheaper than counting once more, which takes 2n steps.
 _FEW_PER_NUMBER = 1
+# The median difference in units of the interquartile range is 0.71 for normal numbers, and 0.59 for uniform ones.
+_MEDIAN_IN_QUARTILE_RANGES = 0.68
+# At their median, the share of smaller differences of normal numbers grows by 0.43 while the difference doubles.
+_GROWTH_AT_MEDIAN = 0.43
+# The second guess goes a tenth farther than that says, so that the wanted difference lies between the first and it.
+_OVERSHOOT = 1.1
 
 
 @inner()
@@ -311,12 +339,9 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
     while low < high and upto - below > _FEW_PER_NUMBER * n:
         share = (rank + 0.5 - below) / (upto - below)
         if step == 0:
-            # Near the median difference of most distributions.
-            middle = 0.68 * (ordered[(3 * n) // 4] - ordered[n // 4])
+            middle = _MEDIAN_IN_QUARTILE_RANGES * (ordered[(3 * n) // 4] - ordered[n // 4])
         elif step == 1:
-            # There the share of smaller differences grows at a rate of about 0.43 over the difference. A bit farther,
-            # so that the wanted one lies between the two.
-            middle *= 1.0 + 1.1 * (rank - count) / (0.43 * pairs)
+            middle *= 1.0 + _OVERSHOOT * (rank - count) / (_GROWTH_AT_MEDIAN * pairs)
         else:
             middle = low + (share if step % 3 < 2 else 0.5) * (high - low)
         if not low <= middle < high:
@@ -336,27 +361,28 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
             high, upto = largest, count
         else:
             low, below = next_one, count
+    # What the bracket holds, and the largest difference below it.
     candidates = np.empty(max(upto - below, 1))
-    found, start, before = 0, 1, 0.0
+    collected, start, predecessor = 0, 1, 0.0
     for i in range(n - 1):
         start = max(start, i + 1)
         while start < n and ordered[start] - ordered[i] < low:
             start += 1
         if start > i + 1:
-            before = max(before, ordered[start - 1] - ordered[i])
+            predecessor = max(predecessor, ordered[start - 1] - ordered[i])
         if low < high:
             end = start
             while end < n and ordered[end] - ordered[i] <= high:
-                candidates[found] = ordered[end] - ordered[i]
-                found += 1
+                candidates[collected] = ordered[end] - ordered[i]
+                collected += 1
                 end += 1
-    place = rank - below
+    rank_inside = rank - below
     if low == high:
-        return low, (low if place > 0 else before)
-    picked = _select(candidates[:found], place)
-    for i in range(place):
-        before = max(before, candidates[i])
-    return picked, before
+        return low, (low if rank_inside > 0 else predecessor)
+    difference = _select(candidates[:collected], rank_inside)
+    for i in range(rank_inside):
+        predecessor = max(predecessor, candidates[i])
+    return difference, predecessor
 
 
 @inner()

@@ -98,9 +98,10 @@ _TRIAL_STARTS = 4
 
 # Entropies and spreads below it are rounding errors: a sum of some thousand terms errs by about 1e-13 of itself.
 _ROUNDING = 1e-12
-# Decimals to which mean marks and marks are rounded before the best is chosen. They are shares, so that the last digits
-# are rounding errors, which differ between machines and must not decide between equal ones.
+# Decimals to which mean marks are rounded before the best number of clusters is chosen: rounding errors, which differ
+# between machines, must not decide between equal ones.
 _MARK_DIGITS = 12
+# The same for the marks of single settings, by which they are sorted.
 _TRIAL_DIGITS = 9
 
 

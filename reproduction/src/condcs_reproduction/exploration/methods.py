@@ -9,7 +9,7 @@ import numpy as np
 from condcs._core.checks import check_rng
 from condcs.explore import Hyperparameters, Spaces
 from condcs.explore._agents import Agent
-from condcs.explore._methods import OWN_METHODS, Method
+from condcs.explore._methods import PACKAGE_METHODS, Method
 
 
 class RandomAgent:
@@ -44,5 +44,5 @@ BASELINES = (
     Method("dtg-mmd", "DTG-MMD", "#dd6b20", {"reward": "joint_mmd"}),
 )
 
-METHODS = {method.name: method for method in (*BASELINES, *OWN_METHODS)}
+METHODS = {method.name: method for method in (*BASELINES, *PACKAGE_METHODS)}
 """All methods by name, in the order of the paper's tables."""

@@ -9,7 +9,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs.explore import Hyperparameters
-from condcs.explore._tasks import MOUNTAIN_CAR, Task, made_by_gymnasium, parts_of_box
+from condcs.explore._tasks import MOUNTAIN_CAR, Task, gymnasium_environment, parts_of_box
 from condcs_reproduction.exploration.gymnasium_environments import MAZE_ID, MOVES, Upright, register_environments
 
 EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
@@ -41,7 +41,7 @@ class Pendulum(Task):
 
     def make(self, *, time_limit: int | None = None, render_mode: str | None = None, **options: Any) -> Any:
         """Make the environment; without a time limit episodes end at the goal alone."""
-        return Upright(made_by_gymnasium(self.identifier, time_limit, render_mode, options))
+        return Upright(gymnasium_environment(self.identifier, time_limit, render_mode, options))
 
     def action_vectors(self, levels: int) -> FloatArray | None:
         """Return the paper's five torques; another number of levels divides gymnasium's range."""
@@ -92,7 +92,7 @@ class SquareMaze(Task):
     def make(self, *, time_limit: int | None = None, render_mode: str | None = None, **options: Any) -> Any:
         """Make the environment; without a time limit episodes end at the goal alone."""
         register_environments()
-        return made_by_gymnasium(self.identifier, time_limit, render_mode, {"rows": self.rows, **options})
+        return gymnasium_environment(self.identifier, time_limit, render_mode, {"rows": self.rows, **options})
 
     def action_vectors(self, levels: int) -> FloatArray | None:
         """Return the steps left, right, up and down."""
