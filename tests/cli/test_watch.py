@@ -272,10 +272,10 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
     kept = state.read_bytes()
     for place, words, named in (
         (reference, ["--after-alarm", "keep"], "`--after-alarm`: stored learn, asked keep"),
-        (reference, ["--run-length", "900"], "--run-length: stored 2000.0, asked 900.0"),
-        (reference, ["--seed", "5"], "--seed: stored 0, asked 5"),
-        (reference, ["--x", "!district"], "--x: stored area (number), district (category), asked area (number). Name"),
-        (reference, ["--y", "sold"], "--y: stored price (number), asked price (number), sold (category)"),
+        (reference, ["--run-length", "900"], "`--run-length`: stored 2000.0, asked 900.0"),
+        (reference, ["--seed", "5"], "`--seed`: stored 0, asked 5"),
+        (reference, ["--x", "!district"], "`--x`: stored area (number), district (category), asked area (number). Name"),
+        (reference, ["--y", "sold"], "`--y`: stored price (number), asked price (number), sold (category)"),
         (other, [], f"the reference: stored 500 rows of {reference} ("),
         (tmp_path / "absent.csv", [], "could not be read: No such file"),
     ):
@@ -287,7 +287,7 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
             assert "Name another --state, or delete it" in said
         assert state.read_bytes() == kept
     both = run(reference, "--after-alarm", "keep", "--seed", "5", "--state", state, given=given)
-    assert "`--after-alarm`: stored learn, asked keep; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
+    assert "`--after-alarm`: stored learn, asked keep; `--seed`: stored 0, asked 5" in " ".join(both.stderr.split())
     # The same rows under another name are the same reference.
     house_prices(500, 1).to_csv(other, index=False)
     assert run(other, "--state", state, given=given).exit_code == 0
