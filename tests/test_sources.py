@@ -69,3 +69,21 @@ def test_a_file_name_meant_two_things():
     """A name without its folder is enough to find a module."""
     names = Counter(path.name for path in SOURCES if not path.name.startswith("__"))
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+VAGUE = {"found", "own", "made", "left", "given", "kept", "known", "place", "places", "before"}
+"""Words that fit anything, and were names of six hundred things."""
+
+
+def test_names_said_nothing_of_what_they_hold():
+    """`left` beside `right` is a side; `given` is the public argument of tests of x and y given z."""
+    vague = []
+    for path in SOURCES:
+        if "reproduction" in path.parts:
+            continue
+        parts = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        names = [part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+        names += [part.arg for part in parts if isinstance(part, ast.arg)]
+        allowed = {"given"} | ({"left"} if "right" in names else set())
+        vague += [f"{path.name}: {name}" for name in names if name.strip("_") in VAGUE - allowed]
+    assert vague == []

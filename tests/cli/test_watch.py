@@ -274,7 +274,11 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
         (reference, ["--after-alarm", "keep"], "`--after-alarm`: stored learn, asked keep"),
         (reference, ["--run-length", "900"], "`--run-length`: stored 2000.0, asked 900.0"),
         (reference, ["--seed", "5"], "`--seed`: stored 0, asked 5"),
-        (reference, ["--x", "!district"], "`--x`: stored area (number), district (category), asked area (number). Name"),
+        (
+            reference,
+            ["--x", "!district"],
+            "`--x`: stored area (number), district (category), asked area (number). Name",
+        ),
         (reference, ["--y", "sold"], "`--y`: stored price (number), asked price (number), sold (category)"),
         (other, [], f"the reference: stored 500 rows of {reference} ("),
         (tmp_path / "absent.csv", [], "could not be read: No such file"),

@@ -449,7 +449,7 @@ def watch(
         decimal=cast(Any, decimal),
         gaps=gaps or (),
     )
-    given = None if form is None else _one_of(Format, "format", form)
+    stream_format = None if form is None else _one_of(Format, "format", form)
     run(
         reference,
         options,
@@ -459,7 +459,7 @@ def watch(
         report=report,
         command=_command_line(),
         as_machine=as_json,
-        form=given,
+        form=stream_format,
     )
 
 
@@ -482,13 +482,13 @@ def _command_line() -> str:
 
 def _add_commands() -> None:
     """Add the commands of other packages: functions that these name as entry points of the group condcs.commands."""
-    found = entry_points(group="condcs.commands")
-    for entry in found:
+    added_commands = entry_points(group="condcs.commands")
+    for entry in added_commands:
         try:
             app.command(entry.name)(entry.load())
         except Exception as error:  # a damaged package must not take the other commands with it
             _say_why_not(entry.name, error)
-    if "reproduce" not in found.names:
+    if "reproduce" not in added_commands.names:
         words = "`condcs reproduce` comes with the package 'condcs-reproduction', which is not installed. "
         words += "Install it with: pip install condcs-reproduction (in a clone: pip install ./reproduction)"
         _say_why_not("reproduce", ImportError(words))

@@ -189,9 +189,9 @@ def install_hint(package: str) -> str:
     """Say how to install a package: through the extra of condcs that brings it, if there is one."""
     brought: dict[str, set[str]] = {}
     for line in metadata.requires("condcs") or ():
-        found = re.match(r"""([\w.-]+).*extra == ["']([\w-]+)["']""", line)
-        if found:
-            brought.setdefault(found[2], set()).add(found[1].lower())
+        requirement = re.match(r"""([\w.-]+).*extra == ["']([\w-]+)["']""", line)
+        if requirement:
+            brought.setdefault(requirement[2], set()).add(requirement[1].lower())
     # The smallest one: `all` brings everything.
     extras = [name for name, packages in brought.items() if package.lower() in packages]
     extra = min(extras, key=lambda name: (len(brought[name]), name), default=None)

@@ -67,20 +67,20 @@ def run(path: Path, options: ClusterOptions, *, out: Path, command: str) -> None
     check_folder("--out", out)
     file = read_series(path, options.reading)
     with Terminal(stderr=True).working(f"Clustering {file.summary()} ..."):
-        found = cluster_file(file, options)
+        clustering = cluster_file(file, options)
 
     def write_labels(path: Path) -> None:
-        write_whole(_in_folder(path), labels_table(found))
+        write_whole(_in_folder(path), labels_table(clustering))
 
     def write_page(path: Path) -> None:
-        cluster_page(found, command).write(_in_folder(path))
+        cluster_page(clustering, command).write(_in_folder(path))
 
     labels, page = out / "labels.csv", out / "clusters.html"
     files = [
         OutputFile(labels, write_labels, f"\nLabels: [bold]{foreign(str(labels))}[/bold]"),
         OutputFile(page, write_page, f"Page:   [bold]{foreign(str(page))}[/bold]"),
     ]
-    answer_then_write(lambda: print_clusters(found, Terminal()), files)
+    answer_then_write(lambda: print_clusters(clustering, Terminal()), files)
 
 
 def _in_folder(path: Path) -> Path:
@@ -109,26 +109,26 @@ def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
     return Clustering(file.title, file.X, file.labels, clusters, read | chosen_words(clusters, options), file.names)
 
 
-def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, str]:
+def chosen_words(clusters: SeriesClusters, options: ClusterOptions) -> dict[str, str]:
     """Say what was tried and chosen, how far it agrees, and what rivals it."""
     words = {}
-    if found.k_marks:
-        best, *others = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
-        words["clusters"] = f"{best}, the only number that {len(found.labels)} series allow"
+    if clusters.k_marks:
+        best, *others = sorted(clusters.k_marks, key=lambda k: -clusters.k_marks[k])
+        words["clusters"] = f"{best}, the only number that {len(clusters.labels)} series allow"
         if others:
-            ranking = ", ".join(f"{k}: {found.k_marks[k]:.2f}" for k in (best, *others))
+            ranking = ", ".join(f"{k}: {clusters.k_marks[k]:.2f}" for k in (best, *others))
             words["clusters"] = f"{best} suggested (marks {ranking})\n{suggestion_words()}"
-    if not found.tried:
-        return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
-    marks = {trial.setting: trial.mark for trial in found.tried}
+    if not clusters.tried:
+        return words | {"setting": setting_words(clusters.setting), "clustering": options.method.replace("_", "-")}
+    marks = {trial.setting: trial.mark for trial in clusters.tried}
     how = options.method.replace("_", "-")
     how += ", graphs of neighbours fused" if options.method == "spectral" else " on the votes of these settings"
     return words | {
-        "tried": tried_words(found),
-        "chosen": "\n".join(f"{setting_words(vote)}: mark {marks[vote]:.2f}" for vote in found.votes),
+        "tried": tried_words(clusters),
+        "chosen": "\n".join(f"{setting_words(vote)}: mark {marks[vote]:.2f}" for vote in clusters.votes),
         "clustering": how,
-        "agreement": f"{found.agreement:.2f}: {agreement_words(found.agreement)}",
-        **({} if found.rival is None else {"rival": rival_words(found)}),
+        "agreement": f"{clusters.agreement:.2f}: {agreement_words(clusters.agreement)}",
+        **({} if clusters.rival is None else {"rival": rival_words(clusters)}),
     }
 
 
@@ -141,12 +141,13 @@ def agreement_words(agreement: float) -> str:
     return "the clusters depend on the setting and the algorithm; take them as a suggestion"
 
 
-def rival_words(found: SeriesClusters) -> str:
+def rival_words(clusters: SeriesClusters) -> str:
     """Describe the partition that is nearly as good."""
-    assert found.rival is not None
-    rival, sizes = found.rival, ", ".join(map(str, np.bincount(found.rival.labels)))
+    assert clusters.rival is not None
+    rival, sizes = clusters.rival, ", ".join(map(str, np.bincount(clusters.rival.labels)))
+    best = clusters.tried[0].mark
     return (
-        f"another partition is nearly as good (mark {rival.mark:.2f}, best {found.tried[0].mark:.2f}): {sizes} series "
+        f"another partition is nearly as good (mark {rival.mark:.2f}, best {best:.2f}): {sizes} series "
         f"by {setting_words(rival.setting)}\nits agreement with these clusters is {rival.agreement:.2f}; the page and "
         "the column rival_cluster of the labels show it"
     )
@@ -179,20 +180,20 @@ def _without_gaps(series: FloatArray) -> FloatArray:
     return filled
 
 
-def labels_table(found: Clustering) -> str:
+def labels_table(clustering: Clustering) -> str:
     """Return a line per series: number, name, cluster, support, distance from the medoid, rival's cluster, class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known, clusters = found.classes, found.clusters
+    classes, clusters = clustering.classes, clustering.clusters
     rival = clusters.rival
-    columns = ["series", *(["name"] if found.names else []), "cluster", "support", "distance_to_most_central"]
+    columns = ["series", *(["name"] if clustering.names else []), "cluster", "support", "distance_to_most_central"]
     columns += ["rival_cluster"] if rival is not None else []
-    writer.writerow([*columns, *(["label"] if known is not None else [])])
+    writer.writerow([*columns, *(["label"] if classes is not None else [])])
     centres = dict(zip(np.unique(clusters.labels).tolist(), clusters.medoids.tolist(), strict=True))
     for i, c in enumerate(clusters.labels.tolist()):
-        name = [_harmless(found.names[i])] if found.names else []
+        name = [_harmless(clustering.names[i])] if clustering.names else []
         extra = [rival.labels[i] + 1] if rival is not None else []
-        extra += [_harmless(str(known[i]))] if known is not None else []
+        extra += [_harmless(str(classes[i]))] if classes is not None else []
         distance = f"{clusters.distances[i, centres[c]]:.6g}"
         writer.writerow([i + 1, *name, c + 1, f"{clusters.support[i]:.3f}", distance, *extra])
     return text.getvalue()
@@ -203,21 +204,21 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and not cell[1:].replace(".", "", 1).isdecimal() else cell
 
 
-def print_clusters(found: Clustering, console: Terminal) -> None:
+def print_clusters(clustering: Clustering, console: Terminal) -> None:
     """Print the table of clusters."""
     console.print()
     facts = Table.grid(padding=(0, 1))
     facts.add_column(style="dim", min_width=11)
-    for label, value in found.settings.items():
+    for label, value in clustering.settings.items():
         facts.add_row(label, "\n".join(map(foreign, value.split("\n"))))
     console.print(facts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in found.columns:
+    for title in clustering.columns:
         table.add_column(title, justify="right", style="cyan" if title == "cluster" else None)
-    for number, size, medoid, within, between in found.rows():
+    for number, size, medoid, within, between in clustering.rows():
         table.add_row(str(number), str(size), foreign(medoid), f"{within:.4g}", f"{between:.4g}")
     console.print()
     console.print(console.fitted(table))
-    console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}")
-    for name, share in found.against_classes().items():
+    console.print(f"\nMean silhouette {clustering.clusters.silhouette:.3f}")
+    for name, share in clustering.against_classes().items():
         console.print(f"{name} with the labels of the file {share:.3f}")

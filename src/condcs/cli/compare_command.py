@@ -38,8 +38,8 @@ class Files:
     markdown: Path | None = None
 
 
-Found = Comparison | GroupComparison
-Compared = Callable[[Callable[[str], None]], Found]
+AnyComparison = Comparison | GroupComparison
+Compared = Callable[[Callable[[str], None]], AnyComparison]
 """Compares; it is given what to call with the name of each step."""
 
 
@@ -66,11 +66,11 @@ def chosen_tables(
         if named:
             shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
             raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
-        given = {"group": group, "against": against, **options}
-        return lambda tell: compare_groups(reference, progress=tell, **given)
+        arguments = {"group": group, "against": against, **options}
+        return lambda tell: compare_groups(reference, progress=tell, **arguments)
     limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
-    given = {"tolerance": limits, **options, **pairs_only}
-    return lambda tell: _comparing.compare(reference, current, progress=tell, **given)
+    arguments = {"tolerance": limits, **options, **pairs_only}
+    return lambda tell: _comparing.compare(reference, current, progress=tell, **arguments)
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
@@ -79,28 +79,28 @@ def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> 
         if path is not None:
             check_file(option, path)
     with _progress(Terminal(stderr=True)) as tell:
-        found = compared(tell)
+        comparison = compared(tell)
 
     def answer() -> None:
         if as_machine:
-            print(as_json(found.to_dict()))
+            print(as_json(comparison.to_dict()))
         else:
-            print_found(found, Terminal())
+            print_comparison(comparison, Terminal())
 
     written: list[OutputFile] = []
     if files.report is not None:
         notice = "" if as_machine else f"\nReport: [bold]{foreign(str(files.report))}[/bold]"
-        written.append(OutputFile(files.report, lambda path: found.report(path, command=command), notice))
+        written.append(OutputFile(files.report, lambda path: comparison.report(path, command=command), notice))
     if files.junit is not None:
-        written.append(OutputFile(files.junit, lambda path: write_whole(path, as_junit(found))))
+        written.append(OutputFile(files.junit, lambda path: write_whole(path, as_junit(comparison))))
     if files.markdown is not None:
-        written.append(OutputFile(files.markdown, lambda path: write_whole(path, as_markdown(found))))
-    answer_then_write(answer, written, code=CHANGED if found.relation_changed else 0)
+        written.append(OutputFile(files.markdown, lambda path: write_whole(path, as_markdown(comparison))))
+    answer_then_write(answer, written, code=CHANGED if comparison.relation_changed else 0)
 
 
-def print_found(found: Found, console: Terminal) -> None:
+def print_comparison(comparison: AnyComparison, console: Terminal) -> None:
     """Print all that is said."""
-    for kind, content in found._said():
+    for kind, content in comparison._said():
         if kind == "notes":
             for note in content:
                 console.print(f"[yellow]- {foreign(note)}[/yellow]")
@@ -121,10 +121,10 @@ def print_found(found: Found, console: Terminal) -> None:
 def _table(lines: WordTable) -> Table:
     """Return a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, title in enumerate(lines.columns):
-        style = "cyan" if place == 0 else "dim" if title in lines.intervals else None
+    for column, title in enumerate(lines.columns):
+        style = "cyan" if column == 0 else "dim" if title in lines.intervals else None
         justify: Any = "right" if title in lines.numbers else "left"
-        table.add_column(foreign(title), justify=justify, overflow="fold" if place == 0 else "ellipsis", style=style)
+        table.add_column(foreign(title), justify=justify, overflow="fold" if column == 0 else "ellipsis", style=style)
     for row in lines.rows:
         table.add_row(*(f"[{_STYLES[cell]}]{cell}[/]" if cell in _STYLES else foreign(cell) for cell in row))
     return table
@@ -156,12 +156,12 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~])")
 
 
-def as_junit(found: Found) -> str:
+def as_junit(comparison: AnyComparison) -> str:
     """Return JUnit XML: a suite whose tests are the inputs, the relation and its regions, or the groups of a table.
 
     A test fails if the command would exit with 1: if the relation changed. Shifted inputs are reported, but no failure.
     """
-    tests = _of_pair(found) if isinstance(found, Comparison) else _of_groups(found)
+    tests = _of_pair(comparison) if isinstance(comparison, Comparison) else _of_groups(comparison)
     failures = sum(failure is not None for _, failure, _ in tests)
     suites = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
@@ -177,12 +177,12 @@ def as_junit(found: Found) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
 
 
-def as_markdown(found: Found) -> str:
+def as_markdown(comparison: AnyComparison) -> str:
     """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
     # No evidence is no all-clear, and has no green.
-    mark = "🔴" if found.relation_changed else "⚪"
-    parts, about = [f"### {mark} {_escaped(found.verdict)}"], ""
-    for kind, content in found._said():
+    mark = "🔴" if comparison.relation_changed else "⚪"
+    parts, about = [f"### {mark} {_escaped(comparison.verdict)}"], ""
+    for kind, content in comparison._said():
         if kind == "table":
             parts.append(_markdown_table(content))
         elif kind == "about":
@@ -192,33 +192,33 @@ def as_markdown(found: Found) -> str:
     return "\n\n".join(filter(None, [*parts, about])) + "\n"
 
 
-def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
+def _of_pair(comparison: Comparison) -> list[tuple[str, str | None, str]]:
     """Return tests: a name, a message if it failed, and all that was found."""
-    lines = answers(found)
+    lines = answers(comparison)
     inputs, relation = (_record(lines, row) for row in lines.rows)
-    changed = found.relation_changed
+    changed = comparison.relation_changed
     tests: list[tuple[str, str | None, str]] = [
         ("inputs", None, inputs),
-        ("relation", found.verdict if changed else None, failure_words(found) if changed else relation),
+        ("relation", comparison.verdict if changed else None, failure_words(comparison) if changed else relation),
     ]
-    if changed and found.regions:
-        places = where(found)
-        for number, row in enumerate(places.rows, start=1):
+    if changed and comparison.regions:
+        rows = where(comparison)
+        for number, row in enumerate(rows.rows, start=1):
             # Numbered: a name that had the bounds in it would be another test every time.
-            place = row[0] if row[0] == "everywhere" else f"where {row[0]}"
-            tests.append((f"region {number}", f"The relation changed {place}.", _record(places, row)))
+            region = row[0] if row[0] == "everywhere" else f"where {row[0]}"
+            tests.append((f"region {number}", f"The relation changed {region}.", _record(rows, row)))
     return tests
 
 
-def _of_groups(found: GroupComparison) -> list[tuple[str, str | None, str]]:
-    lines = found.lines()
+def _of_groups(comparison: GroupComparison) -> list[tuple[str, str | None, str]]:
+    lines = comparison.lines()
     return [
         (
-            f"relation where {found.column} is {name}",
-            found.verdict if name in found.changed else None,
+            f"relation where {comparison.column} is {name}",
+            comparison.verdict if name in comparison.changed else None,
             _record(lines, row),
         )
-        for name, row in zip(found.names, lines.rows, strict=True)
+        for name, row in zip(comparison.names, lines.rows, strict=True)
     ]
 
 

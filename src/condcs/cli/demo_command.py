@@ -43,8 +43,8 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     table.add_column("without it", justify="right")
     samples = [(d.xp, d.yp, d.xq, d.yq) for d in (changed, unchanged)]
     first = samples[0]
-    left, right = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
-    grid = np.linspace(left, right, 120)
+    start, end = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
+    grid = np.linspace(start, end, 120)
     with Terminal(stderr=True).working("Testing ..."):
         inputs = [
             condcs.two_sample_test(xp, xq, measure="cs", bandwidth=RULE, n_resamples=999, rng=0)
@@ -75,12 +75,12 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     answer_then_write(lambda: None, [OutputFile(out, write_picture, notice)])
 
 
-def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation) -> Any:
+def draw_local_shift(data: LocalShift, local: Witness, explanation: condcs.Explanation) -> Any:
     """Draw both samples with their conditional means, and below them where the conditionals differ, and the regions."""
     figure, (axes, below) = drawing(8, 6, 2, 1, sharex=True, height_ratios=[3, 2])
     axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
-    place: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
-    axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **place)
+    at_top: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
+    axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **at_top)
     for x, y, color, label in ((data.xp, data.yp, BLUE, "first sample"), (data.xq, data.yq, ORANGE, "second sample")):
         axes.plot(x[:, 0], y[:, 0], "o", ms=3.2, alpha=0.35, color=color, mew=0)
         low, high = np.quantile(x, [0.01, 0.99])
@@ -91,13 +91,13 @@ def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation
     axes.set(ylabel="y")
     axes.legend(frameon=False, loc="upper left", fontsize=9)
     local.plot(axes=below)
-    for region in found.regions:
+    for region in explanation.regions:
         ends = [end for bound in region.bounds.values() for end in bound if isinstance(end, float) and np.isfinite(end)]
         for end in ends:
             below.axvline(end, color=INK, lw=1.2, ls=(0, (4, 3)))
         if ends:
-            place["transform"] = below.get_xaxis_transform()
-            below.text(float(np.mean(ends)), 1.01, f"found: {region.words}", color=INK, fontsize=9, **place)
+            at_top["transform"] = below.get_xaxis_transform()
+            below.text(float(np.mean(ends)), 1.01, f"found: {region.words}", color=INK, fontsize=9, **at_top)
     axes.set_xlim(local.at[0, 0], local.at[-1, 0])
     return figure
 

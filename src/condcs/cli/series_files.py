@@ -137,9 +137,9 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
     if options.layout not in fitting:
         what = "a table" if is_table else "a folder or an array"
         raise DataError(f"`--layout` must be {', '.join(fitting)} for {what}, got {options.layout!r}. Leave it out.")
-    found = _from_folder(path, options) if path.is_dir() else _from_file(path, options)
-    X = found.X
-    names = found.names or tuple(f"number {i + 1}" for i in range(len(X)))
+    collection = _from_folder(path, options) if path.is_dir() else _from_file(path, options)
+    X = collection.X
+    names = collection.names or tuple(f"number {i + 1}" for i in range(len(X)))
     for name, series in zip(names, X, strict=True):
         if series.ndim != 2 or 0 in series.shape or np.isnan(series).all():
             raise ShapeError(f"{path} must hold values of every series, got none of series {name}. Leave it out.")
@@ -150,10 +150,9 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
             )
     if len(X) < 3:
         remedy = "Name the array X" if path.suffix.lower() == ".npz" else "If they lie otherwise, see --layout"
-        raise ShapeError(
-            f"{path} must hold at least 3 series, got {len(X)} ({found.how or 'one per row'}). {remedy}, or pass more."
-        )
-    return replace(found, title=path.name or str(path))
+        how = collection.how or "one per row"
+        raise ShapeError(f"{path} must hold at least 3 series, got {len(X)} ({how}). {remedy}, or pass more.")
+    return replace(collection, title=path.name or str(path))
 
 
 def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:

@@ -71,10 +71,10 @@ class SeriesTable:
     def missing_words(self) -> str:
         """Say how many values are missing, and of which series."""
         count = sum(self.missing)
-        place = (
+        where = (
             f"{'most ' if np.count_nonzero(self.missing) > 1 else ''}in {self.names[int(np.argmax(self.missing))]!r}"
         )
-        return f"{counted(count, 'missing value')}, {place}"
+        return f"{counted(count, 'missing value')}, {where}"
 
 
 def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
@@ -85,14 +85,14 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
             raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
         title, names, values = _from_array(Path(path), options)
         return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
-    given, options = options, _with_found_columns(path, options)
+    asked, options = options, _with_found_columns(path, options)
     if options.layout == "rows":
         table = _from_rows(path, options)
     elif options.layout == "long" or options.id is not None:
         table = _from_long_table(path, options)
     else:
         table = _from_columns(path, options)
-    found_time = table.found_time or (None if given.time else options.time)
+    found_time = table.found_time or (None if asked.time else options.time)
     return _checked(replace(table, found_time=found_time), options)
 
 
@@ -170,8 +170,8 @@ def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], Flo
         raise DataError(f"{path} must hold numbers of shape (times, series), got {X.dtype} of shape {X.shape}.")
     values = np.asarray(X.T if options.layout == "rows" and names is None else X, np.float64)
     names = names or [f"x{i + 1}" for i in range(values.shape[1])]
-    kept = _chosen(options, names, str(path))
-    return path.name, kept, values[:, [names.index(name) for name in kept]]
+    chosen = _chosen(options, names, str(path))
+    return path.name, chosen, values[:, [names.index(name) for name in chosen]]
 
 
 def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
@@ -198,8 +198,10 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     if clock is not None:
         axis = TimeAxis(chosen[clock], values[:, clock], are_dates=False)
     series = [c for c in range(len(chosen)) if c not in counters]
-    kept = values[:, series]
-    read = _with_holes(Path(cells.title).name, [chosen[c] for c in series], axis, kept, _empty_cells(kept))
+    series_values = values[:, series]
+    read = _with_holes(
+        Path(cells.title).name, [chosen[c] for c in series], axis, series_values, _empty_cells(series_values)
+    )
     return replace(
         read,
         found_time=None if clock is None else chosen[clock],

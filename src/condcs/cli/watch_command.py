@@ -312,21 +312,23 @@ def _values(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[
     """Return the columns of some rows of cells: numbers, days since 1970, and labels as text."""
     cells = zip(*rows, strict=True)
     return {
-        column.name: [label_of(cell) for cell in own] if column.is_category else column.encode(own, title).tolist()
-        for column, own in zip(columns, cells, strict=True)
+        column.name: [label_of(cell) for cell in values]
+        if column.is_category
+        else column.encode(values, title).tolist()
+        for column, values in zip(columns, cells, strict=True)
     }
 
 
 def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Say which settings differ, with both values."""
-    found = [
+    differences = [
         f"{named(name)}: stored {stored[name]}, asked {asked[name]}" for name in SETTINGS if stored[name] != asked[name]
     ]
     # Other columns make other rows.
     if stored["hash"] != asked["hash"] and (stored["x"], stored["y"]) == (asked["x"], asked["y"]):
         values = (f"{about['rows']:,} rows of {about['title']} ({about['hash']})" for about in (stored, asked))
-        found.append("the reference: stored {}, asked {}".format(*values))
-    return found
+        differences.append("the reference: stored {}, asked {}".format(*values))
+    return differences
 
 
 class Notes:
@@ -392,8 +394,8 @@ def run(
             tell_unwritten(error, str(error))
             all_written = False
         except Stopped:
-            kept = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
-            notes.say(f"Stopped{kept}.", "yellow")
+            where = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
+            notes.say(f"Stopped{where}.", "yellow")
             raise typer.Exit(SIGNALLED + stops.caught) from None
         except OutputClosed:
             raise typer.Exit(OUTPUT_CLOSED) from None
@@ -413,7 +415,7 @@ def _report_writer(watcher: Watcher, command: str) -> Callable[[Path], object]:
     def write_page(path: Path) -> None:
         page = watch_page(
             watcher.about,
-            [Alarm.from_dict(found) for found in watcher.told],
+            [Alarm.from_dict(alarm) for alarm in watcher.told],
             watcher.history,
             _account(watcher),
             watcher.detector.notes,
@@ -433,11 +435,11 @@ def _account(watcher: Watcher) -> str:
     parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
     if len(parts) > 1:
         parts = [", ".join(parts[:-1]), parts[-1]]
-    left = f", {' and '.join(parts)} dropped" if parts else ""
+    dropped = f", {' and '.join(parts)} dropped" if parts else ""
     unwatched = [f"{counted(outside, 'row')} with inputs unlike those of the reference"] if outside else []
     unwatched += [f"{counted(learned, 'row')} from which a new reference was learned after an alarm"] if learned else []
     others = f" Not watched: {' and '.join(unwatched)}." if unwatched else ""
-    return f"{counted(watcher.rows, 'row')}{left}, {counted(watcher.alarms, 'alarm')}.{others}"
+    return f"{counted(watcher.rows, 'row')}{dropped}, {counted(watcher.alarms, 'alarm')}.{others}"
 
 
 def _begin(
@@ -555,8 +557,8 @@ def _tell(watcher: Watcher, as_machine: bool) -> None:
     watcher.untold = None
 
 
-def _sentence(found: dict[str, Any]) -> str:
-    alarm, console = Alarm.from_dict(found), Terminal()
+def _sentence(alarm_fields: dict[str, Any]) -> str:
+    alarm, console = Alarm.from_dict(alarm_fields), Terminal()
     with console.capture() as capture:
         console.print(f"[bold red]row {alarm.row:,}[/bold red]: {foreign(alarm._change_in_words())}")
     return str(capture.get())

@@ -34,7 +34,7 @@ def on_workers(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    before = logging.root.manager.disable
+    previous_level = logging.root.manager.disable
     # Dask logs pages when a scheduler is lost; errors say what has happened.
     logging.disable(logging.ERROR)
     try:
@@ -43,4 +43,4 @@ def on_workers(address: str | None) -> Iterator[None]:
             Terminal(stderr=True).print(f"[dim]{threads} of Dask workers at {foreign(address)}[/dim]")
             yield
     finally:
-        logging.disable(before)
+        logging.disable(previous_level)
