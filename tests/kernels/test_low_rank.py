@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs._kernels.low_rank import pivoted_cholesky, pseudo_inverse
+from condcs._kernels.low_rank import inverse_root, pivoted_cholesky, pseudo_inverse
 
 
 @pytest.fixture
@@ -38,3 +38,15 @@ def test_an_inverse_along_the_main_directions(gram):
     np.testing.assert_allclose(gram @ inverse @ gram, gram, atol=1e-4)
     assert np.abs(inverse).max() < 1e8
     np.testing.assert_allclose(pseudo_inverse(np.diag([2.0, 1.0, 1e-9]), 1e-7), np.diag([0.5, 1.0, 0.0]))
+
+
+def test_features_of_landmarks_give_the_kernel_at_the_landmarks(gram):
+    """And, of a kernel of that rank, at all rows; eigenvectors below the tolerance are left out."""
+    landmarks = np.arange(0, len(gram), 2)
+    features = gram[:, landmarks] @ inverse_root(gram[np.ix_(landmarks, landmarks)], 1e-10)
+    np.testing.assert_allclose(
+        features[landmarks] @ features[landmarks].T, gram[np.ix_(landmarks, landmarks)], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        inverse_root(np.diag([4.0, 1e-9, 1.0]), 1e-6) ** 2, [[0, 0.25], [0, 0], [1, 0]], atol=1e-15
+    )

@@ -27,6 +27,7 @@ from condcs._inference.results import TestResult
 from condcs._inference.statistics import AGGREGATE_MULTIPLES, TestedMeasure
 from condcs._inference.weights_and_clusters import checked_clusters, weights_of_mean_one
 from condcs._kernels.bandwidths import median_widths
+from condcs._kernels.low_rank import inverse_root
 from condcs._measures.inputs import MarginalProblem
 from condcs._regression.standardised import normal_scores, squared_distances
 
@@ -266,9 +267,7 @@ def _kernels(rows: PooledRows, rng: np.random.Generator) -> Iterator[tuple[str, 
     weights = np.ones(n) if rows.weights is None else rows.weights
     for multiple in (1.0,) if is_label.all() else AGGREGATE_MULTIPLES:
         kernel = np.exp(-exponents / multiple**2) * same_labels
-        spectrum, turn = np.linalg.eigh(kernel[landmarks])
-        large = spectrum > _SMALLEST_EIGENVALUE * spectrum[-1]
-        features = kernel @ (turn[:, large] / np.sqrt(spectrum[large]))
+        features = kernel @ inverse_root(kernel[landmarks], _SMALLEST_EIGENVALUE)
         scaled = None if is_label.all() else multiple * widths
         yield f"bandwidth {multiple:g} x median", KernelDivergence(weights[:, None] * features, scaled)
 

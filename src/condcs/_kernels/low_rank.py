@@ -1,4 +1,4 @@
-"""Gram matrices of low rank: a factor of few columns, and inverses along the directions that are there."""
+"""Gram matrices of low rank: a factor of few columns, and inverses and their roots along directions that are there."""
 
 from __future__ import annotations
 
@@ -33,6 +33,17 @@ def pivoted_cholesky(
         rest[pivot] = 0.0
         k += 1
     return np.ascontiguousarray(factor[:, :k]), rest
+
+
+def inverse_root(gram: RealArray, tolerance: float) -> FloatArray:
+    """Return a root R (m, r) of the inverse of a Gram matrix (m, m): R R' inverts it.
+
+    Eigenvectors are left out whose values are at most `tolerance` times the largest. With the Gram matrix K of landmark
+    rows, products of the features k(x, landmarks) R are the Nystrom kernel of two rows, exact at the landmarks.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    is_resolved = values > tolerance * values[-1]
+    return np.asarray(vectors[:, is_resolved] / np.sqrt(values[is_resolved]))
 
 
 def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:

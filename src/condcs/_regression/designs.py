@@ -18,6 +18,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
+from condcs._kernels.low_rank import inverse_root
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._parallel.many_rows import CHUNK, over_rows, total
 from condcs._regression.ridge import PENALTIES, ClusterMeans, ridge_shrinkages
@@ -279,15 +280,12 @@ def _bumps(maker: DesignMaker) -> Functions:
             kernel *= np.where(codes[rows][:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
         return kernel
 
-    def features(bandwidth: float, turn: FloatArray, rows: slice) -> RealArray:
-        return np.asarray(gram(rows, bandwidth) @ turn)
+    def features(bandwidth: float, root: FloatArray, rows: slice) -> RealArray:
+        return np.asarray(gram(rows, bandwidth) @ root)
 
     for bandwidth in BANDWIDTHS if numbers.shape[1] == 1 else BANDWIDTHS[:-1]:
-        # The inverse root of the landmarks' Gram matrix makes products of features the (Nystrom) kernel of two rows.
-        spectrum, turn = np.linalg.eigh(gram(landmarks, bandwidth))
-        large = spectrum > _SMALLEST_EIGENVALUE_OF_BUMPS * spectrum[-1]
-        turn = turn[:, large] / np.sqrt(spectrum[large])
-        bumps = _by_rows(partial(features, bandwidth, turn), n, turn.shape[1], maker.dtype)
+        root = inverse_root(gram(landmarks, bandwidth), _SMALLEST_EIGENVALUE_OF_BUMPS)
+        bumps = _by_rows(partial(features, bandwidth, root), n, root.shape[1], maker.dtype)
         # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
         bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(maker.dtype)
         yield f"bumps of {bandwidth:g} medians", np.hstack([maker.numbers, bumps])
