@@ -104,6 +104,25 @@ def test_the_answer_does_not_depend_on_how_rows_arrive(reference, tmp_path, monk
     assert told[0] == told[1]
 
 
+def test_the_beginning_of_a_change_was_moved_by_rows_that_could_not_be_used(reference):
+    """All gaps of the stream were added to it, those after the beginning, too."""
+    quiet, changed = as_csv(house_prices(200, 2)).splitlines(), as_csv(house_prices(120, 3, changed=True)).splitlines()
+    gaps = [b",north,1"] * 5
+    plain = run(reference, "--json", given=b"\n".join([*quiet, *changed[1:]]))
+    (alarm,) = map(json.loads, plain.stdout.splitlines())
+    lines = [*quiet, *(line for row in changed[1:] for line in (row, *gaps))]
+    with_gaps = run(reference, "--json", "--drop-missing", given=b"\n".join(lines))
+    (moved,) = map(json.loads, with_gaps.stdout.splitlines())
+
+    def line_of(row: int) -> int:
+        """Every row after 200 has five gaps behind it."""
+        return row if row <= 200 else 201 + 6 * (row - 201)
+
+    for name in ("row", "since"):
+        assert moved[name] == line_of(alarm[name]), name
+    assert moved["since_range"][0] <= moved["since"] <= moved["since_range"][1] <= moved["row"]
+
+
 def test_no_change_ends_with_zero(reference):
     result = run(reference, given=as_csv(house_prices(80, 4)))
     assert result.exit_code == 0, result.output

@@ -429,9 +429,9 @@ def watch(
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
-    After an alarm the new relation is learned from the next 500 rows. The state is saved in --state as rows come in, so
-    that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error; 4 and 5 = as
-    0 and 1, but a file could not be written.
+    After an alarm the new relation is learned from the next 500 rows, or with --after-alarm keep the old one is kept.
+    The state is saved in --state as rows come in, so that the same command resumes after any interruption. Exit code:
+    0 = no alarm, 1 = alarms, 2 = error; 4 and 5 = as 0 and 1, but a file could not be written.
     """
     from condcs._tables.pair import ReadOptions
     from condcs._tables.sources import Format

@@ -1,7 +1,7 @@
 """``condcs watch``: rows from standard input, and an alarm when their relation departs from that of the reference.
 
 A watch runs for weeks and can be stopped by anything. Its state is therefore kept on disk as rows come in, always that
-between two rows and never within one; signals end it after the row in hand; a row that cannot be used does not end it.
+between two rows and never within one; signals end it after the rows in hand; a row that cannot be used does not end it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -47,12 +47,12 @@ NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
 
 SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
-"""The state on disk is at most this old."""
+"""The state on disk is written after so many rows or seconds; a batch, of as many rows, is taken in before that."""
 
 SETTINGS = "x", "y", "run_length", "after_alarm", "seed"
 """What a state must have been made with, as options of the command."""
 
-MOST_TOLD = 100
+MOST_REPORTED = 100
 """Alarms that are kept for the report."""
 
 _COUNTS = ("rows", "gaps", "bad", "alarms")
@@ -73,14 +73,21 @@ class Gap(DataError):
     """A row has a missing value in a column that is watched."""
 
 
+class Unusable(NamedTuple):
+    """A row that cannot be used, and why."""
+
+    error: DataError
+
+
 class Watcher:
     """A detector together with the columns it reads, and an account of what became of the rows."""
 
     def __init__(self, detector: ConditionalDriftDetector, reference: Reference) -> None:
         self.detector, self.x, self.y, self.about = detector, reference.x, reference.y, reference.about
         self.rows = self.gaps = self.bad = self.alarms = 0
-        self.untold: dict[str, Any] | None = None
-        self.told: list[dict[str, Any]] = []
+        # Alarms as plain values: the one that is not printed yet, if there is one, and the last ones for the page.
+        self.unprinted_alarm: dict[str, Any] | None = None
+        self.reported: list[dict[str, Any]] = []
         self.history = StreamHistory()
 
     @property
@@ -88,19 +95,19 @@ class Watcher:
         """Columns of x, then of y."""
         return [c.name for c in (*self.x, *self.y)]
 
-    def see(self, batch: Batch | RowError, title: str) -> Iterator[DataError | None]:
+    def see(self, batch: Batch | RowError, title: str) -> Iterator[Unusable | Alarm]:
         """Take in rows, or one that could not be read.
 
-        Yield the error of each row that cannot be used, and None after each alarm; `rows` counts up to that row then.
+        Yield each row that cannot be used, and each alarm; `rows` counts up to that row then. The detector is given
+        every row, so that its numbers of rows are those of the stream.
         """
         if isinstance(batch, RowError):
-            self.rows += 1
             self.bad += 1
-            yield batch
+            yield self._pass_over(batch)
             return
         columns = (*self.x, *self.y)
         fits = np.logical_and.reduce([c.fits(cells) for c, cells in zip(columns, batch.columns, strict=True)])  # (n,)
-        # Where rows that can be used end, and the end of the batch.
+        # Where stretches of rows that can be used end: in front of each row that cannot, and at the end of the batch.
         ends = np.append(np.flatnonzero(~fits), len(batch))
         row = 0
         while row < len(batch):
@@ -109,54 +116,51 @@ class Watcher:
                 yield self._unusable(batch.take(slice(row, row + 1)), title)
                 row += 1
                 continue
-            n_taken = self._watch(batch.take(slice(row, end)), title)
-            row += n_taken
+            row += self._watch(batch.take(slice(row, end)), title)
             if self.detector.drift_detected:
-                yield None
+                alarm = self.detector.alarm
+                assert alarm is not None
+                self.alarms += 1
+                self.unprinted_alarm = alarm.as_dict()
+                self.reported = [*self.reported, self.unprinted_alarm][-MOST_REPORTED:]
+                yield alarm
 
     def _watch(self, batch: Batch, title: str) -> int:
         """Give rows that can be used to the detector, until an alarm; return how many."""
-        x, y = self._encoded(batch, title)
-        course = self.detector.take_until_alarm(x, y)
+        course = self.detector.take_until_alarm(*self._encoded(batch, title))
         first = self.rows + 1
-        n_taken = len(course.scores)
-        self.rows += n_taken
+        self.rows += len(course.scores)
         for row, (score, statistic, is_learning) in enumerate(zip(*map(np.ndarray.tolist, course), strict=True), first):
             self.history.add(row, score, statistic, is_learning)
-        if self.detector.drift_detected:
-            self._note_alarm()
-        return n_taken
+        return len(course.scores)
 
-    def _note_alarm(self) -> None:
-        """Keep an alarm for the screen and the page, in rows of the stream."""
-        alarm = self.detector.alarm
-        assert alarm is not None
-        self.alarms += 1
-        # The detector has not seen the rows that could not be used.
-        behind = self.rows - alarm.row
-        told = alarm.as_dict()
-        told |= {"row": self.rows, "since": told["since"] + behind}
-        told["since_range"] = [row + behind for row in told["since_range"]]
-        self.untold = told
-        self.told = [*self.told, told][-MOST_TOLD:]
-
-    def _unusable(self, row: Batch, title: str) -> DataError:
-        """Count a row (1,) that cannot be used, and say why it cannot."""
-        self.rows += 1
+    def _unusable(self, row: Batch, title: str) -> Unusable:
+        """Take in a row (1,) that cannot be used."""
         gap = next((name for name, cells in zip(self.names, row.columns, strict=True) if cells.gaps[0]), None)
         if gap is not None:
             self.gaps += 1
-            return Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
+            return self._pass_over(
+                Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
+            )
         try:
             x, y = self._encoded(row, title)
         except DataError as error:
             self.bad += 1
-            return error
+            return self._pass_over(error)
         # The detector counts labels that its reference does not have.
+        self.rows += 1
         self.detector.take_until_alarm(x, y)
         columns = (*self.x, *self.y)
         column, cells = next(pair for pair in zip(columns, row.columns, strict=True) if not pair[0].fits(pair[1])[0])
-        return DataError(f"{column.name!r} is {cells.labels()[0]!r}, a label that the reference does not have.")
+        return Unusable(
+            DataError(f"{column.name!r} is {cells.labels()[0]!r}, a label that the reference does not have.")
+        )
+
+    def _pass_over(self, error: DataError) -> Unusable:
+        """Count a row without values, and have the detector count it as a gap."""
+        self.rows += 1
+        self.detector.take_until_alarm(np.full((1, len(self.x)), np.nan), np.full((1, len(self.y)), np.nan))
+        return Unusable(error)
 
     def _encoded(self, batch: Batch, title: str) -> tuple[FloatArray, FloatArray]:
         """Return x (n, d_x) and y (n, d_y) of rows without gaps as numbers and codes."""
@@ -173,7 +177,7 @@ class Watcher:
 
     def to_bytes(self) -> bytes:
         """Return everything as an npz file with a checksum."""
-        counts = {name: getattr(self, name) for name in (*_COUNTS, "untold", "told")}
+        counts = {name: getattr(self, name) for name in (*_COUNTS, "unprinted_alarm", "reported")}
         about = np.array(json.dumps({"settings": self.about, **counts}))
         arrays: dict[str, Any] = {"about": about, "stream_history": self.history.table(), **self.detector.state_dict()}
         content = io.BytesIO()
@@ -191,7 +195,7 @@ class Watcher:
             watcher = cls(ConditionalDriftDetector.from_state_dict(state), reference)
             for name in _COUNTS:
                 setattr(watcher, name, int(about[name]))
-            watcher.untold, watcher.told = about["untold"], list(about["told"])
+            watcher.unprinted_alarm, watcher.reported = about["unprinted_alarm"], list(about["reported"])
             watcher.history = StreamHistory.from_table(state["stream_history"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
             raise DataError(
@@ -209,7 +213,7 @@ class Watcher:
 class StateFile:
     """The state on disk: locked, replaced as a whole, and never much older than the watcher.
 
-    Rows are taken in under `between_rows`, so that no state is written in the middle of one.
+    Rows are taken in under `taking_in`, so that no state is written in the middle of one.
     """
 
     def __init__(self, path: Path, watcher: Watcher) -> None:
@@ -233,8 +237,8 @@ class StateFile:
             self.save()
 
     @contextmanager
-    def between_rows(self, n_rows: int) -> Iterator[None]:
-        """Keep the state from being written within a ``with`` block, and count the rows that it takes in."""
+    def taking_in(self, n_rows: int) -> Iterator[None]:
+        """Take in so many rows within a ``with`` block: no state is written meanwhile."""
         with self._lock:
             yield
             self._unsaved += n_rows
@@ -383,8 +387,8 @@ def run(
             with stops.waiting():
                 read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:
-                watcher, file = _begin(read, state, stops, notes, stack)
-                _watch(watcher, file, options, form, stops, as_machine, notes)
+                watcher, file = _resume_or_learn(read, state, stops, notes, stack)
+                _watch_input(watcher, file, options, form, stops, as_machine, notes)
                 has_read_all = True
                 notes.say(_account(watcher))
         except WriteError as error:
@@ -415,7 +419,7 @@ def _report_writer(watcher: Watcher, command: str) -> Callable[[Path], object]:
     def write_page(path: Path) -> None:
         page = watch_page(
             watcher.about,
-            [Alarm.from_dict(alarm) for alarm in watcher.told],
+            [Alarm.from_dict(alarm) for alarm in watcher.reported],
             watcher.history,
             _account(watcher),
             watcher.detector.notes,
@@ -442,7 +446,7 @@ def _account(watcher: Watcher) -> str:
     return f"{counted(watcher.rows, 'row')}{dropped}, {counted(watcher.alarms, 'alarm')}.{others}"
 
 
-def _begin(
+def _resume_or_learn(
     reference: Reference, path: Path | None, stops: Stops, notes: Notes, stack: ExitStack
 ) -> tuple[Watcher, StateFile | None]:
     """Resume from a state, or make a new detector; from then on, the state is kept."""
@@ -483,7 +487,7 @@ def _begin(
     return watcher, None if path is None else stack.enter_context(StateFile(path, watcher))
 
 
-def _watch(
+def _watch_input(
     watcher: Watcher,
     file: StateFile | None,
     options: ReadOptions,
@@ -493,7 +497,7 @@ def _watch(
     notes: Notes,
 ) -> None:
     """Take in all rows of standard input."""
-    _tell(watcher, as_machine)
+    _print_alarm(watcher, as_machine)
     first, n_left_out = watcher.rows, 0
     with ExitStack() as stack:
         with stops.waiting():
@@ -501,14 +505,14 @@ def _watch(
             table = stack.enter_context(open_table("-", replace(options, format=form), live=True))
         for batch in _batches(table, watcher.names, stops):
             n_rows = 1 if isinstance(batch, RowError) else len(batch)
-            with nullcontext() if file is None else file.between_rows(n_rows):
-                for error in watcher.see(batch, table.title):
-                    if error is None:
-                        _tell(watcher, as_machine)
+            with nullcontext() if file is None else file.taking_in(n_rows):
+                for event in watcher.see(batch, table.title):
+                    if isinstance(event, Alarm):
+                        _print_alarm(watcher, as_machine)
                         continue
                     n_left_out += 1
-                    if not (isinstance(error, Gap) and options.missing == "drop"):
-                        notes.left_out(watcher.rows - first, error.message)
+                    if not (isinstance(event.error, Gap) and options.missing == "drop"):
+                        notes.left_out(watcher.rows - first, event.error.message)
     n_seen = watcher.rows - first
     if n_seen and n_left_out == n_seen and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {n_seen:,}. {notes.first_bad}")
@@ -538,13 +542,15 @@ def _batches(table: Table, names: list[str], stops: Stops) -> Iterator[Batch | R
         yield from batch.parts(SAVED_ROWS)
 
 
-def _tell(watcher: Watcher, as_machine: bool) -> None:
+def _print_alarm(watcher: Watcher, as_machine: bool) -> None:
     """Print the alarm that has not been printed yet, if there is one; a state says so until it has been."""
-    if watcher.untold is None:
+    if watcher.unprinted_alarm is None:
         return
     try:
         # Within the block: rich writes too, if only nothing.
-        sys.stdout.write(json.dumps(watcher.untold) + "\n" if as_machine else _sentence(watcher.untold))
+        sys.stdout.write(
+            json.dumps(watcher.unprinted_alarm) + "\n" if as_machine else _sentence(watcher.unprinted_alarm)
+        )
         sys.stdout.flush()
     except OSError as error:
         abandon_output()
@@ -554,7 +560,7 @@ def _tell(watcher: Watcher, as_machine: bool) -> None:
             f"standard output could not be written: {error.strerror or error}. Make room for it, or send it somewhere "
             "else."
         ) from error
-    watcher.untold = None
+    watcher.unprinted_alarm = None
 
 
 def _sentence(alarm_fields: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
 from condcs.drift._betting import Outcome, Sums, bet_factor, earlier_share, pattern_steps
 from condcs.drift._cells import Family, Regions, locate_cells
-from condcs.drift._dependence import FARTHEST
+from condcs.drift._dependence import LARGEST_RESIDUAL
 from condcs.drift._patterns import Pattern, heights_of
 from condcs.drift._scores import ScoreModel, aims_of, design, scale_rows
 from condcs.drift._watching import KeptRows, Plan
@@ -500,7 +500,7 @@ def _standardised(reference: _Measured, stream: _Measured, *, of_spread: bool) -
     unit = max(float(usual.std()), np.finfo(float).tiny)
     deviations = (recent - usual.mean()) / unit
     # One outlier is not to decide where a change is.
-    return np.asarray(np.clip(deviations, -FARTHEST, FARTHEST))
+    return np.asarray(np.clip(deviations, -LARGEST_RESIDUAL, LARGEST_RESIDUAL))
 
 
 def _interval(residuals: FloatArray) -> tuple[float, float] | None:

@@ -121,7 +121,7 @@ class RowBatch(NamedTuple):
     inputs: FloatArray  # (n, p), rows of the design
     regions: IntArray  # (n, f), counted through all families
     cells: IntArray  # (n, f)
-    numbers: IntArray  # (n,), number of each row of the stream, which chooses its random numbers
+    usable_numbers: IntArray  # (n,), number of each row among those that can be used, which chooses its random numbers
 
 
 class CellGeometry(NamedTuple):
@@ -226,7 +226,7 @@ def bet_on_row(batch: Any, t: int, geometry: Any, bets: Any, key: Any, sums: Any
     `sums` change, and what was bet on is written to `outcomes` (s, f).
     """
     # Arrays are taken out of the tuples once: in the loops each access costs as much as a bet.
-    scores, cells, regions, number = batch.scores[t], batch.cells[t], batch.regions[t], batch.numbers[t]
+    scores, cells, regions, number = batch.scores[t], batch.cells[t], batch.regions[t], batch.usable_numbers[t]
     trees, totals, epoch_totals, values = sums.trees, sums.totals, sums.epoch_totals, sums.values
     region_sums, region_bets = sums.regions, bets.regions
     pattern_sums, pattern_bets = sums.patterns, bets.patterns

@@ -3,8 +3,8 @@
 A *family* divides the space of x into regions: all rows; the fifths of a column of numbers, or the labels of another
 one; the combined thirds of two columns. Bets are on regions, and what an alarm names is a region. Ranks are taken in
 cells, which are so small that scores have nearly the same distribution everywhere in one of them. Read
-`Regions.families` and `Cells.of` first. Nothing here knows responses; a new kind of family is a line in `families` and
-one in `locate_regions`.
+`Regions.families` and `CellTree.of` first. Nothing here knows responses; a new kind of family is a line in `families`
+and one in `locate_regions`.
 """
 
 from __future__ import annotations

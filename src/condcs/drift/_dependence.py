@@ -16,7 +16,7 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._inference.portmanteau import first_autocorrelation, portmanteau
 from condcs._tables.kinds import Column
 
-FARTHEST = 6.0
+LARGEST_RESIDUAL = 6.0
 """Residuals beyond this count as this much, in units of their spread: a single outlier would otherwise decide on an
 autoregression, and be what the next ten rows are predicted from."""
 
@@ -73,7 +73,7 @@ def find_dependence(
     Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
     of parts that were left out of a fit differ a little in size from part to part.
     """
-    limited = np.clip(residuals, -FARTHEST, FARTHEST)
+    limited = np.clip(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
     fits, notes, promises = [], [], True
     for series, (column, label) in zip(limited.T, targets, strict=True):
         series = series - series.mean()

@@ -1,7 +1,8 @@
 """A drift detector for relations: an alarm when y given x is no longer what it was in a reference.
 
-From a reference and the rows that follow it makes alarms. `_update` is what happens to a row, `watch_rows` of
-`_watching` its compiled part; read these two first. What rows are scored, ranked and bet on by is made by
+From a reference and the rows that follow it makes alarms. `_update` is what happens to a row, `take_until_alarm` the
+same for many at once, as `update_many` and the command use it, and `watch_rows` of `_watching` the compiled part of
+both; read these first. What rows are scored, ranked and bet on by is made by
 `_take_reference`, anew for every reference. Where rows come from (files, pipes) is not known here.
 """
 
@@ -77,8 +78,9 @@ class ConditionalDriftDetector(Stateful):
     with a threshold (an e-detector). If rows are independent given their inputs and the distribution of a score depends
     on x by its cells only, an alarm within n rows has probability at most n / (2 `expected_run_length`), so that the
     mean run length is at least the stated one: for any size of the reference, and however the inputs move. Memory is
-    constant. Rows whose inputs have fewer than three neighbours in the reference are counted but not watched: p(y|x) is
-    unknown there. Nor are rows with gaps or labels that the reference does not have, or those learned after an alarm.
+    constant. Rows whose inputs have fewer than three neighbours among the fitted rows of the reference are counted but
+    not watched: p(y|x) is unknown there. Nor are rows with gaps or labels that the reference does not have, or those
+    learned after an alarm.
 
     The reference is read in the order of time, in which neighbouring rows may be alike: `notes` says whether residuals
     are autocorrelated and what is done about it, `promises` whether the stated run length can be promised.
@@ -87,8 +89,8 @@ class ConditionalDriftDetector(Stateful):
     ----------
     x_ref, y_ref : array or table, shape (n, d_x) and (n, d_y)
         The reference, at least 40 rows; 300 are a good beginning. Half of them, 2,500 at most, are fitted, the others
-        ranked. Columns are numbers, or labels: text, truth values, and a response of two values. Columns of a
-        DataFrame keep their names, and rows may then be passed as dicts.
+        ranked where they are near fitted ones. Columns are numbers, or labels: text, truth values, and a response of
+        two values. Columns of a DataFrame keep their names, and rows may then be passed as dicts.
     expected_run_length : float
         Least mean number of rows until a false alarm in a stream that follows the reference.
     after_alarm : {"learn", "keep"}
@@ -122,7 +124,7 @@ class ConditionalDriftDetector(Stateful):
     _plan: Plan
     _unnamed_plan: tuple[Any, ...]
     _start: Sums
-    _scale: float
+    _value_per_evidence: float
     _reference: tuple[FloatArray, FloatArray]  # (r, d_x) and (r, d_y)
     # What rows change: counts and sums, the residuals (order, t) of the last rows, and these rows themselves, in rings.
     _sums: Sums
@@ -179,9 +181,10 @@ class ConditionalDriftDetector(Stateful):
     def statistic(self) -> float:
         """The evidence for a change, which is compared with `threshold`.
 
-        The largest value of a score and a family of regions, each a weighted sum of bets; not their sum.
+        The largest value of a score and a family of regions, each a weighted sum of bets; not their sum. After an alarm
+        it begins again at 0; `alarm.statistic` is what it had reached.
         """
-        return float(self._sums.values.max()) / self._scale
+        return float(self._sums.values.max()) / self._value_per_evidence
 
     @property
     def score(self) -> float:
@@ -267,6 +270,7 @@ class ConditionalDriftDetector(Stateful):
     def take_until_alarm(self, x: FloatArray, y: FloatArray) -> StreamCourse:
         """Do the same as `_update` with each of some rows of numbers and codes, x (n, d_x) and y (n, d_y).
 
+        `_update` is for rows that come one by one, for which arrays of all of this would take half of the time.
         Stop after a row that raised an alarm. The course has as many rows as were taken in.
         """
         codes = self._x.unusable(x)
@@ -313,18 +317,30 @@ class ConditionalDriftDetector(Stateful):
 
         Return the first score of each row that was taken in, the statistic after it, and whether there was an alarm.
         """
-        threshold = self.expected_run_length * self._scale
+        alarm_value = self.expected_run_length * self._value_per_evidence
+        n_used = self._counts["learned"] + self._counts["watched"] + self._counts["outside"]
+        usable_numbers = n_used + 1 + np.arange(len(x))  # (n,)
         n_taken, n_watched, alarm, course, self._history = watch_rows(
-            x, y, numbers, self._unnamed_plan, self._sums, self._history, self._rings, self._n_watched, threshold
+            x,
+            y,
+            numbers,
+            usable_numbers,
+            self._unnamed_plan,
+            self._sums,
+            self._history,
+            self._rings,
+            self._n_watched,
+            alarm_value,
         )
-        scores, evidence = course.T  # (n_taken,) each
-        self._score = float(scores[-1])
+        scores, values = course.T  # (n_taken,) each
         self._n_watched += n_watched
         self._counts["watched"] += n_watched
         self._counts["outside"] += n_taken - n_watched
         if alarm:
             self._raise_alarm()
-        return scores, evidence / self._scale, alarm
+        # After an alarm, too, which forgets everything else of the stream.
+        self._score = float(scores[-1])
+        return scores, values / self._value_per_evidence, alarm
 
     def _raise_alarm(self) -> None:
         """Say what the evidence is for, and begin again: with rows to learn from, or the same reference."""
@@ -333,7 +349,9 @@ class ConditionalDriftDetector(Stateful):
         oldest_first = (self._n_watched - count + np.arange(count)) % KEPT_ROWS
         last_rows = KeptRows(*(ring[oldest_first] for ring in self._rings))
         fixed_parts = self._model, self._regions, self._plan
-        self.alarm = describe_alarm(*fixed_parts, self._sums, last_rows, self._reference, self._scale, self.threshold)
+        self.alarm = describe_alarm(
+            *fixed_parts, self._sums, last_rows, self._reference, self._value_per_evidence, self.threshold
+        )
         history = self._history
         self.reset()
         self._history = history  # the next row follows this one in time, whatever has been reported
@@ -518,8 +536,10 @@ class ConditionalDriftDetector(Stateful):
         n_scores, (n_cells, n_inputs) = model.n_scores, cells.deviations.shape
         geometry = CellGeometry(cells.deviations, cells.limits, model.are_labels, np.zeros((n_scores, n_cells)))
         bets = make_bets(regions)
-        # A value is compared with 2 A s: the bound of the probability of an alarm is a sum over s scores.
-        self._scale = 2.0 * n_scores
+        # With A the expected run length and s scores: after n rows the value of a family is expected to be at most
+        # n times the family's share of the bets, so it has reached 2 A s with a probability of at most
+        # share * n / (2 A s) (Doob). Over all families and scores that is n / (2 A): the mean run length is at least A.
+        self._value_per_evidence = 2.0 * n_scores
         self._start = no_sums(n_scores, n_cells, n_inputs, bets)
         n_labels = label_counts(self._x.columns)
         self._plan = Plan(n_labels, model.arrays, regions.arrays, cells, geometry, bets, self._key)

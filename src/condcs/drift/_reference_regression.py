@@ -47,7 +47,7 @@ _RIDGES = 10.0 ** np.arange(-3.0, 4.0, 0.5)
 """Penalties, beside which the squared length of a function is about the number of rows; half a decade changes a fit
 little."""
 
-_FARTHEST = 3.0
+_LARGEST_INPUT = 3.0
 """Inputs are clipped so many spreads from the median: beyond it a line would go on, and there are few rows to tell."""
 
 _NORMAL_QUARTILES = 1.349
@@ -106,7 +106,7 @@ def function_rows(x: Any, regression: Any) -> Any:
     for t in range(n):
         for c in range(d):
             unit = (x[t, c] - regression.centre[c]) / regression.scale[c]
-            functions[t, c] = min(max(unit, -_FARTHEST), _FARTHEST)
+            functions[t, c] = min(max(unit, -_LARGEST_INPUT), _LARGEST_INPUT)
         column = d
         for c in range(d):
             if regression.widths[c] > 0:
@@ -165,7 +165,7 @@ class RegressionFitter:
         spread = np.subtract(*np.quantile(x, [0.75, 0.25], axis=0)) / _NORMAL_QUARTILES
         scale = np.where(spread > 0, spread, np.where(deviation > 0, deviation, 1.0))
         centre = np.median(x, axis=0)
-        units = np.clip((x - centre) / scale, -_FARTHEST, _FARTHEST)
+        units = np.clip((x - centre) / scale, -_LARGEST_INPUT, _LARGEST_INPUT)
         # Bumps along each column. In C order, as the knots of a single input are: numba compiles all loops once more
         # for another order.
         knots = np.ascontiguousarray(np.quantile(units, np.linspace(*_KNOT_LEVELS, _KNOTS), axis=0).T)

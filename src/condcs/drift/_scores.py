@@ -27,7 +27,7 @@ from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from condcs._core.compiling import inner, njit
 from condcs._tables.kinds import Column
 from condcs.drift._betting import OUTERMOST, normal_score, uniform
-from condcs.drift._dependence import FARTHEST, find_dependence
+from condcs.drift._dependence import LARGEST_RESIDUAL, find_dependence
 from condcs.drift._reference_regression import Regression, RegressionFitter, predict_rows, stored
 
 FITTED_ROWS = 2500
@@ -198,7 +198,7 @@ def scale_rows(aims: Any, expected: Any, spreads: Any, typical: Any, targets: An
 def predict_from_earlier(residuals: Any, coefficients: Any, history: Any) -> Any:
     """Return what the residuals before each row predict of its own (n, t), and all residuals (order + n, t).
 
-    `history` (order, t) are those before the first row. Outliers count as at most `FARTHEST` units.
+    `history` (order, t) are those before the first row. Outliers count as at most `LARGEST_RESIDUAL` units.
     """
     order, (n, targets) = len(coefficients), residuals.shape
     limited = np.empty((order + n, targets))
@@ -207,7 +207,7 @@ def predict_from_earlier(residuals: Any, coefficients: Any, history: Any) -> Any
         for t in range(order):
             limited[t, k] = history[t, k]
         for t in range(n):
-            limited[order + t, k] = min(max(residuals[t, k], -FARTHEST), FARTHEST)
+            limited[order + t, k] = min(max(residuals[t, k], -LARGEST_RESIDUAL), LARGEST_RESIDUAL)
             for lag in range(1, order + 1):
                 predicted[t, k] += coefficients[lag - 1, k] * limited[order + t - lag, k]
     return predicted, limited
@@ -241,7 +241,7 @@ def innovate(
     chances: Any,
     links: Any,
     key: Any,
-    numbers: Any,
+    usable_numbers: Any,
     targets: Any,
     pairs: Any,
     innovation: Any,
@@ -265,7 +265,7 @@ def innovate(
             at_x = chances[t, k]
             chance = at_x + math.sqrt(at_x * (1 - at_x)) * predicted[t, k]
             chance = min(max(chance, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
-            u = uniform(key, numbers[t], k)
+            u = uniform(key, usable_numbers[t], k)
             rank = 1 - chance + chance * u if residuals[t, k] > 0 else (1 - chance) * u
             scores[t, k] = normal_score(min(max(rank, OUTERMOST), 1 - OUTERMOST))
             expected[t, k] = at_x
@@ -288,7 +288,7 @@ def innovate(
 
 
 @inner()
-def score_rows(inputs: Any, y: Any, history: Any, key: Any, numbers: Any, arrays: Any) -> Any:
+def score_rows(inputs: Any, y: Any, history: Any, key: Any, usable_numbers: Any, arrays: Any) -> Any:
     """Return scores (n, s) of rows in the order of time, and the residuals (order + n, t) that later ones depend on.
 
     Rows are `inputs` (n, p) of the design and y (n, d_y); `history` (order, t) are the residuals before them.
@@ -301,7 +301,9 @@ def score_rows(inputs: Any, y: Any, history: Any, key: Any, numbers: Any, arrays
     predicted, limited = predict_from_earlier(residuals, arrays.autoregression, history)
     # 3. Innovations, normal scores of labels, and products of two.
     links, innovation = predict_rows(inputs, arrays.links), arrays.innovation
-    scores, _ = innovate(residuals, predicted, chances, links, key, numbers, arrays.targets, arrays.pairs, innovation)
+    scores, _ = innovate(
+        residuals, predicted, chances, links, key, usable_numbers, arrays.targets, arrays.pairs, innovation
+    )
     return scores, limited
 
 
@@ -453,7 +455,7 @@ def _fit_memory(
 
 def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: IntArray) -> Regression:
     """Fit the correlation of the scores (m, t) of each pair of targets at x."""
-    limited = np.clip(scores, -FARTHEST, FARTHEST)
+    limited = np.clip(scores, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
     limited /= np.maximum(np.sqrt(np.mean(limited**2, axis=0)), _NEGLIGIBLE)
     first, second = pairs.T
     return fitter.fit(limited[:, first] * limited[:, second])[0]

@@ -62,43 +62,54 @@ class KeptRows(NamedTuple):
 
 @njit(nogil=True)
 def watch_rows(
-    x: Any, y: Any, numbers: Any, unnamed: Any, sums: Any, history: Any, rings: Any, n_earlier: int, threshold: float
+    x: Any,
+    y: Any,
+    numbers: Any,
+    usable_numbers: Any,
+    unnamed: Any,
+    sums: Any,
+    history: Any,
+    rings: Any,
+    n_earlier: int,
+    alarm_value: float,
 ) -> Any:
     """Take in rows x (n, d_x) and y (n, d_y) until an alarm.
 
-    `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream; `history` (order, t) are the residuals
-    of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many rows were
-    taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
-    history of the next one. A single call, because each costs as much as the work on several rows.
+    `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream, `usable_numbers` (n,) only those that
+    can be used: they choose the random numbers, so that other rows change nothing. `history` (order, t) are the
+    residuals of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many rows were
+    taken in and how many of them watched, whether there was an alarm, the first score of each row with the largest
+    value after it (taken, 2), and the history of the next one. A single call, because each costs as much as the work on
+    several rows.
     """
     plan = _named(unnamed)
     # 1. Score each row: the residual of y from its regression on x in units of its spread there.
     inputs = design_rows(x, plan.n_labels)  # (n, p)
-    scores, residuals = score_rows(inputs, y, history, plan.key, numbers, plan.scores)  # (n, s)
+    scores, residuals = score_rows(inputs, y, history, plan.key, usable_numbers, plan.scores)  # (n, s)
     # 2. Where the reference has no rows near x, p(y|x) is unknown.
     is_near = near_reference(inputs, plan.scores.units, plan.scores.fitted, plan.scores.farthest)  # (n,)
     # 3. Locate it in each family of regions of x: its region, and the cell of the region.
     regions = locate_regions(x, plan.regions)  # (n, f)
     cells = locate_cells(inputs, regions, plan.cells)  # (n, f)
-    batch = RowBatch(scores, inputs, regions, cells, numbers)
+    batch = RowBatch(scores, inputs, regions, cells, usable_numbers)
     taken, watched, alarm = 0, 0, False
     course = np.empty((len(x), 2))
-    evidence = sums.values.max()
+    largest_value = sums.values.max()
     for t in range(len(x)):
         taken += 1
-        course[t, 0], course[t, 1] = np.nan, evidence
+        course[t, 0], course[t, 1] = np.nan, largest_value
         if not is_near[t]:
             continue
         # 4. Rank the scores in their cells and bet on the ranks; what the row says is kept for an alarm to explain.
         slot = (n_earlier + watched) % KEPT_ROWS
-        evidence = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, rings.outcomes[slot])
+        largest_value = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, rings.outcomes[slot])
         rings.numbers[slot] = numbers[t]
         _copy(x[t], rings.x[slot])
         _copy(y[t], rings.y[slot])
-        course[t, 0], course[t, 1] = scores[t, 0], evidence
+        course[t, 0], course[t, 1] = scores[t, 0], largest_value
         watched += 1
-        # 5. Enough evidence is an alarm.
-        if evidence >= threshold:
+        # 5. A large enough value of a family is an alarm.
+        if largest_value >= alarm_value:
             alarm = True
             break
     return taken, watched, alarm, course[:taken], residuals[taken : taken + len(history)].copy()
