@@ -77,10 +77,10 @@ def watch_rows(
 
     `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream, `usable_numbers` (n,) only those that
     can be used: they choose the random numbers, so that other rows change nothing. `history` (order, t) are the
-    residuals of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many rows were
-    taken in and how many of them watched, whether there was an alarm, the first score of each row with the largest
-    value after it (taken, 2), and the history of the next one. A single call, because each costs as much as the work on
-    several rows.
+    residuals of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many
+    rows were taken in and how many of them watched, whether there was an alarm, the first score of each row with the
+    largest value after it (taken, 2), and the history of the next one. A single call, because each costs as much as the
+    work on several rows.
     """
     plan = _named(unnamed)
     # 1. Score each row: the residual of y from its regression on x in units of its spread there.
