@@ -132,9 +132,9 @@ def median_differences(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     for c, line in enumerate(columns):
         differences = line.take(second)
         differences -= line.take(first)
-        lower, upper = _take_ranks(differences, ranks)
-        if upper > 0:
-            widths[c] = _root_mean_square((lower, upper))
+        middle = _take_ranks(differences, ranks)
+        if middle[1] > 0:
+            widths[c] = _root_mean_square(middle)
         else:
             widths[c], percentiles[c] = _positive_middle(pairs, *_sorted(differences), _root_mean_square)
     return widths, percentiles
