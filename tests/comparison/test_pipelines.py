@@ -195,7 +195,7 @@ def test_the_assertion_returns_what_was_found():
 
 def test_weights_and_clusters_reach_the_test(monkeypatch):
     """A stand-in takes them and hands the rest to the test itself."""
-    received, real = {}, _steps.all_views_of_relation
+    received, real = {}, _steps.conditional_test_by_views
 
     def stand_in(samples, resampling, **options):
         (_, weights_p), (_, weights_q) = samples.rows.weights
@@ -203,7 +203,7 @@ def test_weights_and_clusters_reach_the_test(monkeypatch):
         received.update(weights_p=weights_p, weights_q=weights_q, clusters_p=clusters_p, clusters_q=clusters_q)
         return real(samples, resampling, **options)
 
-    monkeypatch.setattr(_steps, "all_views_of_relation", stand_in)
+    monkeypatch.setattr(_steps, "conditional_test_by_views", stand_in)
     tables = [house_prices(60, seed).assign(w=1.0 + np.arange(60), who=np.arange(60) // 3) for seed in (1, 2)]
     found = condcs.compare(*tables, y="price", x="*,!sold", tables=TableOptions(weights="w", cluster="who"), **QUICK)
     assert [c.name for c in found.pair.x] == ["area", "district"]

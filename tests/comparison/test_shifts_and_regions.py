@@ -232,9 +232,9 @@ def test_sizes_and_regions_did_not_follow_the_jumps_that_the_test_follows():
 def test_test_sizes_and_regions_are_of_one_fit(monkeypatch):
     """Regressions and propensity were fitted again for the test where something jumps."""
     pair, fits = pair_in_a_corner(1), []
-    original = _steps.all_views_of_relation
+    original = _steps.conditional_test_by_views
     monkeypatch.setattr(
-        _steps, "all_views_of_relation", lambda *a, **o: fits.append(o["adjustment"]) or original(*a, **o)
+        _steps, "conditional_test_by_views", lambda *a, **o: fits.append(o["adjustment"]) or original(*a, **o)
     )
     adjustment = fit_adjustment(pair, 1)
     found = compare_relation(pair, adjustment, resamples=39, seed=1, jobs=1)

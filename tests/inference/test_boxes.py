@@ -92,8 +92,8 @@ def test_a_fit_to_redrawn_labels_can_be_taken_from_the_functions(clustered):
     found = _under_redrawn(adjustment, functions, 7, np.random.default_rng(5))
     labels = adjustment.propensity.draw(7, np.random.default_rng(5))
     surprises = [
-        adjustment.propensity.surprises(adjustment.labels[None])(slice(None))[0],
-        adjustment.propensity.surprises(labels)(slice(None))[0],
+        adjustment.propensity.surprises_by_rows(adjustment.labels[None])(slice(None))[0],
+        adjustment.propensity.surprises_by_rows(labels)(slice(None))[0],
     ]
     expected = functions.T @ np.hstack(surprises)
     np.testing.assert_allclose(found, expected / expected.std(axis=1, keepdims=True), rtol=1e-9)

@@ -58,15 +58,15 @@ def test_surprises_of_all_samples_add_up_to_nothing(groups):
     x = rng.normal(size=(80 * groups, 2)) + 0.4 * labels[:, None]
     found = fitted_propensity(Smoother(x, [False, False]).designs, labels, groups, rng)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
-    surprises = found.surprises(labels[None])(slice(None))
+    surprises = found.surprises_by_rows(labels[None])(slice(None))
     assert len(surprises) == (1 if groups == 2 else groups)
     if groups > 2:
         np.testing.assert_allclose(sum(surprises), 0, atol=1e-12)
     # The labels that it was fitted to need no new fit, wherever they come in a batch; redrawn ones do.
     redrawn = found.draw(1, rng)
-    both = found.surprises(np.vstack([redrawn, labels[None]]))(slice(None))
+    both = found.surprises_by_rows(np.vstack([redrawn, labels[None]]))(slice(None))
     np.testing.assert_array_equal(both[0][:, 1], surprises[0][:, 0])
-    np.testing.assert_allclose(both[0][:, 0], found.surprises(redrawn)(slice(None))[0][:, 0], atol=1e-12)
+    np.testing.assert_allclose(both[0][:, 0], found.surprises_by_rows(redrawn)(slice(None))[0][:, 0], atol=1e-12)
     first = 1 if groups == 2 else 0
     assert np.abs(both[0][:, 0] - ((redrawn[0] == first) - found.probabilities[:, first])).max() > 1e-3
 

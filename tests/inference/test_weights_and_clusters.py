@@ -186,7 +186,7 @@ def test_whole_clusters_change_sides_with_the_probability_of_their_x():
     share = drawn[:, means.first].mean(axis=0)
     # 200 draws: a share is off by more than 0.16 (4.5 standard deviations) once in 100,000.
     assert np.abs(share - found.probabilities[:, 1]).max() < 0.16
-    u = found.surprises(drawn)(slice(None))[0]
+    u = found.surprises_by_rows(drawn)(slice(None))[0]
     assert u.shape == (240, 200)
     np.testing.assert_array_equal(u, u[means.first][clusters])
 

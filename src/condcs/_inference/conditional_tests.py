@@ -18,7 +18,7 @@ from condcs._core.vocabulary import named, setting
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.label_overlap import label_overlap
 from condcs._inference.nulls import NULLS, label_sampler
-from condcs._inference.propensities import Propensity, Surprises, chosen_propensity, warn_if_unreliable
+from condcs._inference.propensities import Propensity, SurprisesByRows, chosen_propensity, warn_if_unreliable
 from condcs._inference.resampling import (
     Bootstrap,
     Resampling,
@@ -31,9 +31,9 @@ from condcs._inference.resampling import (
 from condcs._inference.responses import (
     Response,
     adjusted_response,
-    after_adjustment,
-    before_adjustment,
     jumping_targets,
+    with_fixed_widths_of_x,
+    with_placeholder_width_of_y,
 )
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
@@ -203,7 +203,7 @@ def conditional_test(
     with resampling.threads():
         if views == "all":
             samples = TestedSamples(tested, x_parts, y_parts, rows)
-            return all_views_of_relation(samples, resampling, propensity=propensity)
+            return conditional_test_by_views(samples, resampling, propensity=propensity)
         pools = tested.pools(x_parts, y_parts)
         _warn_of_absent_labels(pools.first)
         draw, diagnostics = _relabelling(null, pools.first, propensity, resampling.rng)
@@ -220,35 +220,37 @@ class TestedSamples(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EveryView:
-    """All views of labels: data only, so that workers can receive it."""
+class PreparedViews:
+    """All that the views of labels are evaluated from: data only, so that workers can receive it."""
 
-    pool: MeasuredPool
-    contrasts: Contrasts
-    propensity: Propensity
-    anchors: IntArray | None
+    pool: MeasuredPool  # for the divergence: the adjusted response, with weights
+    contrasts: Contrasts  # the other views
+    propensity: Propensity  # what labels are redrawn from
+    view_anchors: IntArray | None  # rows that stand for all in the contrasts' sums over pairs; None if all pairs count
 
     @property
     def names(self) -> tuple[str, ...]:
         """Which views there are."""
         return (*self.contrasts.names, "divergence")
 
-    def ready(self) -> Callable[[LabelArray], FloatArray]:
+    def statistic(self) -> Callable[[LabelArray], FloatArray]:
         """Return a function from labels (P x n) to views (P x views), the divergence last."""
         divergence, contrasts = pool_statistic(self.pool), self._contrasts()
+        # With anchors both halves of the work report what is done, without them the divergence alone does.
+        progress_share = 1.0 if self.view_anchors is None else 0.5
 
         def values(labels: LabelArray) -> FloatArray:
-            # Without anchors only the divergence reports what is done.
-            with part_of_the_work(1.0 if self.anchors is None else 0.5):
-                return np.column_stack([contrasts(self.propensity.surprises(labels)).T, divergence(labels)])
+            with part_of_the_work(progress_share):
+                of_contrasts = contrasts(self.propensity.surprises_by_rows(labels))  # (views - 1, P)
+                return np.column_stack([of_contrasts.T, divergence(labels)])
 
         return values
 
-    def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+    def _contrasts(self) -> Callable[[SurprisesByRows], FloatArray]:
         """Return a function from surprises to the views that are contrasts (views x P)."""
-        if self.anchors is None:
-            return lambda surprises: self.contrasts(surprises(slice(None)))
-        return AnchoredContrasts(self.contrasts, self.anchors)
+        if self.view_anchors is None:
+            return lambda surprises_by_rows: self.contrasts(surprises_by_rows(slice(None)))
+        return AnchoredContrasts(self.contrasts, self.view_anchors)
 
     def diagnostics(self) -> dict[str, Any]:
         """Return what the result says about how far the null can be trusted, and what was used."""
@@ -256,10 +258,10 @@ class EveryView:
         if units is not None:
             samples = self.pool.problem.groups.slices
             diagnostics |= {"clusters": tuple(len(np.unique(units[rows])) for rows in samples)}
-        return diagnostics | anchors_used(self.anchors)
+        return diagnostics | anchors_used(self.view_anchors)
 
 
-def all_views_of_relation(
+def conditional_test_by_views(
     samples: TestedSamples,
     resampling: Resampling,
     *,
@@ -267,22 +269,22 @@ def all_views_of_relation(
     adjustment: Adjustment | None = None,
 ) -> TestResult:
     """Test p(y|x) by all views; with an adjustment of the same rows, nothing that it holds is fitted again."""
-    return _all_views(_every_view(samples, propensity, adjustment, resampling.rng), resampling)
+    return _test_by_views(_prepare_views(samples, propensity, adjustment, resampling.rng), resampling)
 
 
-def _every_view(
+def _prepare_views(
     samples: TestedSamples, propensity: Any, adjustment: Adjustment | None, rng: np.random.Generator
-) -> EveryView:
+) -> PreparedViews:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
     tested, rows = samples.tested, samples.rows
     # 1. Check the samples and pool them. Bandwidths on y must be those of the adjusted response, so that they wait.
-    options = before_adjustment(tested.options) if tested.measure.gram else tested.options
+    options = with_placeholder_width_of_y(tested.options) if tested.measure.gram else tested.options
     pool = replace(tested, options=options).pool(samples.x, samples.y, rows.weights)
     _warn_of_absent_labels(pool)
     x, y = pooled_variables(pool)
     inputs, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))  # (n, d) and (n, c)
     clusters = checked_clusters(rows.clusters, pool.sizes)
-    anchors = drawn_anchors(len(inputs), rng)
+    view_anchors = drawn_anchors(len(inputs), rng)
     if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
@@ -295,9 +297,9 @@ def _every_view(
         propensity_source = propensity
     else:
         smoother, propensity_source = adjustment.smoother, adjustment.propensity
-    count = len(pool.sizes)
+    n_samples = len(pool.sizes)
     adjust = partial(adjusted_response, responses, y.labels, smoother)
-    estimate = partial(chosen_propensity, propensity_source, inputs, smoother, clusters, pool.labels, count, rng)
+    estimate = partial(chosen_propensity, propensity_source, inputs, smoother, clusters, pool.labels, n_samples, rng)
     response: Response
     fitted: Propensity
     response, fitted = on_threads(lambda defence: defence(), [(adjust,), (estimate,)])
@@ -307,23 +309,24 @@ def _every_view(
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
         of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
-        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, count, rng)
+        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, n_samples, rng)
 
     # 4. The views: the measure on the adjusted response, and contrasts of labels minus their probabilities.
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):
-            tested = replace(tested, options=after_adjustment(tested.options, pool.problem.x))
+            tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
         pool = tested.pool(samples.x, _split(response.adjusted, samples.y, y.sizes), rows.weights)
     contrasts = weighted_units(sample_contrasts(response, smoother, fitted.of_rows), weights, clusters)
-    return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, fitted, anchors)
+    return PreparedViews(anchored_pool(pool.with_weights(weights), rng), contrasts, fitted, view_anchors)
 
 
-def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
+def _test_by_views(views: PreparedViews, resampling: Resampling) -> TestResult:
     """Evaluate all views on the samples and on redrawn labels, and combine them."""
-    pool, propensity = every.pool, every.propensity
+    pool, propensity = views.pool, views.propensity
     draw = partial(propensity.draw, rng=resampling.rng)
-    values = relabelled_values([Shared(every.ready)], pool, every.anchors, draw, resampling)[0].T
-    evidence = combined_evidence(values, view_weights(every.names))
+    (of_labels,) = relabelled_values([Shared(views.statistic)], pool, views.view_anchors, draw, resampling)
+    values = of_labels.T  # (views, 1 + P): the labels as given come first
+    evidence = combined_evidence(values, view_weights(views.names))
     warn_if_unreliable(propensity)
     return TestResult(
         statistic=evidence.statistic,
@@ -334,8 +337,8 @@ def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
         sizes=pool.sizes,
         bandwidths=pool.widths,
         divergence=float(values[-1, 0]),
-        diagnostics=every.diagnostics(),
-        details={"nonnegative": pool.measure.nonnegative, **evidence.details(every.names, values[:, 0])},
+        diagnostics=views.diagnostics(),
+        details={"nonnegative": pool.measure.nonnegative, **evidence.details(views.names, values[:, 0])},
         _divergences=values[-1, 1:],
         _resample=Bootstrap(pool, propensity.units),
     )

@@ -192,10 +192,10 @@ def measure_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Residuals:
-    """Residuals of a response in the units of the common support: the squares of the surprises add up to 1."""
+    """Residuals of a response in the units of the common support: squares of the weighted surprises add up to 1."""
 
     support: CommonSupport  # the rows
-    surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
+    weighted_surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
     of_pool: FloatArray  # n x c: the response minus its regression on the pool, times the roots of the weights
     aimed: FloatArray  # n x c: what rows of other folds say that the change explains of it
     of_sample: FloatArray  # n x c: the response minus the regression in the row's sample
@@ -238,7 +238,7 @@ class _Residuals:
         u = roots * (t - s)
         return cls(
             support,
-            surprises=u,
+            weighted_surprises=u,
             of_pool=roots * (columns - first - s * (second - first)),
             aimed=u * direction,
             of_sample=columns - np.where(t, second, first),
@@ -257,8 +257,9 @@ class _Residuals:
         Residuals of rows that were left out of the fits are larger than the noise, by about as much as the errors of
         the fits, of the second order, add to the error of the mean. (Rows drawn again count these twice.)
         """
-        averages = (self.surprises * self.of_pool).sum(axis=0)
-        return averages, self.support.units.sums(self.surprises * (self.of_pool - averages * self.surprises))
+        u = self.weighted_surprises
+        averages = (u * self.of_pool).sum(axis=0)
+        return averages, self.support.units.sums(u * (self.of_pool - averages * u))
 
     def lower_bound(self, z: float) -> float:
         """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
@@ -275,12 +276,13 @@ class _Residuals:
     def length_and_upper_bound(self, z: float) -> tuple[float, float]:
         """Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
 
-        The square q of the length is estimated without bias. With B an orthonormal basis of the surprises times these
-        functions, q is the squared length of B' r; each row's part in it is the product of its r with what B predicts
-        of it from the other rows. (The length along what regressions say of the change is too short: they shrink it.)
+        The square q of the length is estimated without bias. With B an orthonormal basis of the weighted surprises
+        times these functions, q is the squared length of B' r; each row's part in it is the product of its r with what
+        B predicts of it from the other rows. (The length along what regressions say of the change is too short: they
+        shrink it.)
         """
-        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])  # (n, k)
-        orthonormal, triangle = np.linalg.qr(self.surprises * functions)
+        functions = np.hstack([_functions(self.support, self.weighted_surprises), self.boxes])  # (n, k)
+        orthonormal, triangle = np.linalg.qr(self.weighted_surprises * functions)
         size = np.abs(np.diag(triangle))
         basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k')
         leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]  # (n, 1)
@@ -293,7 +295,7 @@ class _Residuals:
         pairs = [(a, b) for a in noise.T for b in noise.T]
         by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
         # and how the change is spread over the rows that happened to be drawn,
-        squares = self.surprises**2  # (n, 1)
+        squares = self.weighted_surprises**2  # (n, 1)
         of_rows = (self.aimed**2).sum(axis=1)  # (n,)
         over_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
         # and w the noise along the change itself.
@@ -306,11 +308,11 @@ class _Residuals:
         return math.sqrt(max(squared, 0.0)), math.sqrt(max(bound, 0.0))
 
 
-def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
+def _functions(support: CommonSupport, weighted_surprises: FloatArray) -> FloatArray:
     """Functions of x that a change may follow: a constant, the inputs, and smooth functions of all of them."""
-    smoother, n = support.smoother, len(surprises)
-    # The squares of the surprises add up to 1: this is how many rows of equal surprise would have such a sum.
-    informative = 1 / float((surprises**4).sum())
+    smoother, n = support.smoother, len(weighted_surprises)
+    # The squares of the weighted surprises add up to 1: this is how many rows of equal surprise would have such a sum.
+    informative = 1 / float((weighted_surprises**4).sum())
     most = int(np.clip(informative // _ROWS_PER_FUNCTION, 1, _MOST_FUNCTIONS))
     # Bumps of one median where there are numbers, else the products of the labels.
     design = next((d for d in smoother.designs if d.name.startswith("bumps")), smoother.designs[-1])

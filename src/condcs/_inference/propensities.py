@@ -30,8 +30,9 @@ from condcs._regression.logistic import LogisticFit, logistic_fits
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.smoother import Smoother
 
-Surprises = Callable[[RowIndex], list[FloatArray]]
-"""Takes rows, and returns labels minus probabilities of these rows (rows x P): one array for each sample but one."""
+SurprisesByRows = Callable[[RowIndex], list[FloatArray]]
+"""Takes rows, and returns the surprises of these rows, labels minus probabilities: an array (rows x P) for each of
+`samples_with_surprises`."""
 
 PASSED = 0.05
 """Balance p-value from which on a fit is taken."""
@@ -55,6 +56,11 @@ _UNIFORM_NUMBERS = 2**24
 _FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
 """Effective rows, and share of all rows, below both of which samples hardly overlap: of fewer rows no view tells much,
 and of small samples that overlap fully it is no fault of theirs that they are small."""
+
+
+def samples_with_surprises(n_samples: int) -> range:
+    """Return the samples whose surprises are looked at: of two the second alone, the first one's are minus those."""
+    return range(1, 2) if n_samples == 2 else range(n_samples)
 
 
 @dataclass(frozen=True)
@@ -118,32 +124,32 @@ class Propensity:
         """Probabilities of every row (n x G)."""
         return self.probabilities if self.units is None else self.probabilities[self.units]
 
-    def draw(self, count: int, rng: np.random.Generator) -> LabelArray:
-        """Redraw the labels of all rows: (count, n), every sample with at least 2 units."""
-        drawn = independent_draws(self.probabilities, rng)(count)
+    def draw(self, n_draws: int, rng: np.random.Generator) -> LabelArray:
+        """Redraw the labels of all rows: (n_draws, n), every sample with at least 2 units."""
+        drawn = independent_draws(self.probabilities, rng)(n_draws)
         return drawn if self.units is None else drawn[:, self.units]
 
-    def surprises(self, labels: LabelArray, *, all_alike: bool = False) -> Surprises:
+    def surprises_by_rows(self, labels: LabelArray, *, all_alike: bool = False) -> SurprisesByRows:
         """Return a function from rows to indicators of the labels (P x n) minus their probabilities.
 
-        It is a function because all surprises of many rows at once would take too much memory. With two samples the
-        residual of the second is sufficient, because that of the first is minus it.
+        It is a function because all surprises of many rows at once would take too much memory. Which samples have an
+        array of them is said by `samples_with_surprises`.
 
         Probabilities that were fitted to the observed labels are fitted to redrawn ones too, by one step of Newton's
         method from the probabilities at hand: what the fit uses up is then missing from both alike. The observed labels
         are exempt, as is every redrawn labelling that equals them. With `all_alike` they take the step as well.
         """
-        groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
+        samples = samples_with_surprises(self.probabilities.shape[1])
         unit_labels = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
 
-        def change(units: RowIndex, group: int) -> FloatArray:
+        def surprises(units: RowIndex, sample: int) -> FloatArray:
             # Turned as bytes: of numbers, that would take as long as all else here.
             return np.asarray(
-                (np.ascontiguousarray(unit_labels[:, units].T) == group) - self.probabilities[units, group, None]
+                (np.ascontiguousarray(unit_labels[:, units].T) == sample) - self.probabilities[units, sample, None]
             )
 
         with one_blas_thread():
-            shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(self._fits, groups, strict=False)]
+            shifts = [fit.shift(partial(surprises, sample=g)) for fit, g in zip(self._fits, samples, strict=False)]
         # Why the observed labels L are exempt. To first order a fit with the hat matrix H takes H (L - p0) from labels
         # that were drawn with the probabilities p0. The probabilities p are fitted to L, so that L - p is
         # (1 - H) (L - p0) already, up to the shrinkage by the penalty. Labels L* are redrawn with the probabilities p,
@@ -159,11 +165,11 @@ class Propensity:
 
         def of_rows(rows: RowIndex) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
-            of_groups = [change(units, group) for group in groups]
+            of_samples = [surprises(units, sample) for sample in samples]
             with one_blas_thread():
-                for surprise, fit, shift in zip(of_groups, self._fits, shifts, strict=False):
-                    surprise -= fit.moved(units, shift)
-            return of_groups
+                for of_sample, fit, shift in zip(of_samples, self._fits, shifts, strict=False):
+                    of_sample -= fit.moved(units, shift)
+            return of_samples
 
         return of_rows
 
@@ -174,7 +180,7 @@ def chosen_propensity(
     smoother: Smoother,
     clusters: IntArray | None,
     labels: LabelArray,
-    count: int,
+    n_samples: int,
     rng: np.random.Generator,
 ) -> Propensity:
     """Return P(sample | x) from its source.
@@ -186,9 +192,9 @@ def chosen_propensity(
         return source
     probabilities: FloatArray | None = None  # (n, G), then (clusters, G)
     if hasattr(source, "fit"):
-        probabilities = cross_fitted(source, x, labels, count)
+        probabilities = cross_fitted(source, x, labels, n_samples)
     elif source is not None:
-        probabilities = check_probabilities(source, len(x), count)
+        probabilities = check_probabilities(source, len(x), n_samples)
     designs = smoother.designs
     if clusters is not None:
         means = ClusterMeans(clusters)
@@ -196,21 +202,21 @@ def chosen_propensity(
         probabilities = None if probabilities is None else means(probabilities)
         labels = labels[means.first]
     if probabilities is None:
-        return fitted_propensity(designs, labels, count, rng, clusters)
+        return fitted_propensity(designs, labels, n_samples, rng, clusters)
     return propensity_of_caller(probabilities, designs, labels, rng, clusters)
 
 
 def fitted_propensity(
-    designs: list[Design], labels: LabelArray, count: int, rng: np.random.Generator, units: IntArray | None = None
+    designs: list[Design], labels: LabelArray, n_samples: int, rng: np.random.Generator, units: IntArray | None = None
 ) -> Propensity:
     """Estimate P(sample | x), and enrich it until the check of balance passes.
 
     Designs (functions of x) and labels are those of the units; `units` says which one each row belongs to.
     """
-    groups = [1] if count == 2 else list(range(count))
     seed = int(rng.integers(2**63))
     with one_blas_thread():
-        paths = [logistic_fits(designs, (labels == group).astype(np.float64)) for group in groups]
+        samples = samples_with_surprises(n_samples)
+        paths = [logistic_fits(designs, (labels == sample).astype(np.float64)) for sample in samples]
         fits = tuple(next(path) for path in paths)
         best = _checked(fits, designs, labels, np.random.default_rng(seed))
         while best.balance_pvalue < PASSED:
@@ -258,8 +264,8 @@ def warn_if_unreliable(propensity: Propensity) -> None:
         warn_caller(OverlapWarning(words, "support", rows=effective, of_rows=count))
 
 
-def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
-    """Return probabilities that come from a caller, one per pooled row and group (n, count); refuse anything else."""
+def check_probabilities(propensity: Any, n: int, n_samples: int) -> FloatArray:
+    """Return probabilities that come from a caller (n, n_samples), one per pooled row and sample; refuse others."""
     try:
         probabilities = np.asarray(propensity, np.float64)
     except (TypeError, ValueError) as error:
@@ -267,12 +273,13 @@ def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
             f"{named('propensity')} must be None, a scikit-learn classifier or an array of probabilities, got "
             f"{propensity!r}. Pass e.g. sklearn.ensemble.RandomForestClassifier()."
         ) from error
-    if probabilities.ndim == 1 and count == 2:
+    if probabilities.ndim == 1 and n_samples == 2:
         probabilities = np.column_stack([1 - probabilities, probabilities])
-    if probabilities.shape != (n, count):
+    if probabilities.shape != (n, n_samples):
         raise ShapeError(
-            f"{named('propensity')} must hold one probability per pooled row and group, shape ({n}, {count})"
-            f"{f' or ({n},)' if count == 2 else ''}, got {np.shape(propensity)}. The first sample's rows come first."
+            f"{named('propensity')} must hold one probability per pooled row and group, shape ({n}, {n_samples})"
+            f"{f' or ({n},)' if n_samples == 2 else ''}, got {np.shape(propensity)}. The first sample's rows come "
+            "first."
         )
     if not np.all((probabilities >= 0) & (probabilities <= 1)) or not np.allclose(
         probabilities.sum(axis=1), 1, atol=_SUM_TOLERANCE
@@ -286,8 +293,8 @@ def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
 
 def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Callable[[int], LabelArray]:
     """Draw each row's label from its own probabilities, again for every draw that leaves a group short of rows."""
-    n, count = probabilities.shape
-    dtype = label_type(count)
+    n, n_samples = probabilities.shape
+    dtype = label_type(n_samples)
     steps = np.cumsum(probabilities, axis=1)[:, :-1]
     if ((probabilities > 0).sum(axis=0) < _SMALLEST_GROUP).any():
         raise DataError(
@@ -295,19 +302,19 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
             "probability in fewer. The samples may not overlap in x: there is nothing to compare."
         )
 
-    def draw(number: int) -> LabelArray:
-        labels = np.empty((number, n), dtype)
-        short = np.arange(number)
+    def draw(n_draws: int) -> LabelArray:
+        labels = np.empty((n_draws, n), dtype)
+        short = np.arange(n_draws)
         for _ in range(_REDRAWS):
             smallest = []
             # A few draws at a time: their random numbers take eight times the memory of labels.
             for part in np.array_split(short, -(-len(short) * n // _UNIFORM_NUMBERS)):
                 uniform = rng.random((len(part), n))
                 drawn = np.zeros((len(part), n), dtype)
-                for g in range(count - 1):
+                for g in range(n_samples - 1):
                     drawn += uniform >= steps[:, g]
                 labels[part] = drawn
-                smallest.append(np.stack([(drawn == g).sum(axis=1) for g in range(count)]).min(axis=0))
+                smallest.append(np.stack([(drawn == g).sum(axis=1) for g in range(n_samples)]).min(axis=0))
             short = short[np.concatenate(smallest) < _SMALLEST_GROUP]
             if not len(short):
                 return labels
@@ -319,25 +326,25 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
     return draw
 
 
-def cross_fitted(classifier: Any, x: RealArray, groups: LabelArray, count: int) -> FloatArray:
+def cross_fitted(classifier: Any, x: RealArray, labels: LabelArray, n_samples: int) -> FloatArray:
     """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
     if not hasattr(classifier, "predict_proba"):
         raise ParameterError(
             f"{named('propensity')} must have a method predict_proba, got {type(classifier).__name__}. "
             "Wrap it in sklearn.calibration.CalibratedClassifierCV."
         )
-    smallest = int(np.bincount(groups).min())
+    smallest = int(np.bincount(labels).min())
     folds = min(_FOLDS, smallest)
-    fold_of_row = np.empty(len(groups), np.int64)
-    for g in range(count):
-        rows = np.flatnonzero(groups == g)
+    fold_of_row = np.empty(len(labels), np.int64)
+    for g in range(n_samples):
+        rows = np.flatnonzero(labels == g)
         fold_of_row[rows] = np.arange(len(rows)) % folds
-    probabilities = np.empty((len(groups), count))
+    probabilities = np.empty((len(labels), n_samples))
     for fold in range(folds):
         held = fold_of_row == fold
-        model = _clone(classifier).fit(x[~held], groups[~held])
+        model = _clone(classifier).fit(x[~held], labels[~held])
         probabilities[held] = model.predict_proba(x[held])
-    return check_probabilities(probabilities, len(groups), count)
+    return check_probabilities(probabilities, len(labels), n_samples)
 
 
 def _clone(classifier: Any) -> Any:
@@ -370,11 +377,12 @@ def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: 
         return 1.0  # x is the same in all rows, so that nothing can be out of balance
     # All labels take one more step of the fit. Without it, redrawn samples would be out of balance in the directions
     # that the fit has used up, and what it does not explain would hide behind that.
-    surprises = draft.surprises(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), all_alike=True)
+    all_labels = np.vstack([labels[None], draft.draw(_CHECKS, rng)])  # (1 + draws, units)
+    surprises_by_rows = draft.surprises_by_rows(all_labels, all_alike=True)
 
     def imbalance(rows: slice) -> FloatArray:
         """Sum each function (of all designs) times the surprises of each sample and draw."""
-        side_by_side = np.concatenate(surprises(rows), axis=1)  # (rows, samples x draws)
+        side_by_side = np.concatenate(surprises_by_rows(rows), axis=1)  # (rows, samples x draws)
         return np.concatenate([design.basis[rows].T @ side_by_side for design in designs])
 
     widths = [len(design.spectrum) for design in designs]

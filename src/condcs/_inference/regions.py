@@ -169,8 +169,9 @@ def _under_redrawn(
 ) -> FloatArray:
     """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all.
 
-    Probabilities are fitted to redrawn labels too, to first order, as in `Propensity.surprises`. A fit is a projection
-    of the labels, so that it can be taken from the functions instead, once for all draws.
+    Probabilities are fitted to redrawn labels too, to first order, as in
+    `Propensity.surprises_by_rows`. A fit is a projection of the labels, so that it can be taken from the functions
+    instead, once for all draws.
     """
     propensity, p = adjustment.propensity, adjustment.propensity.probabilities[:, 1]
     first: IntArray | slice = slice(None)

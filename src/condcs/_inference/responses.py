@@ -169,14 +169,14 @@ def adjusted_values(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -
     return _in_place_of_numbers(y, is_label, np.where(values.is_explained, numbers, values.residuals) * size)
 
 
-def before_adjustment(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of kernels for a response that is not adjusted yet: a rule must see the adjusted one."""
+def with_placeholder_width_of_y(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of kernels with 1.0 for a rule of the bandwidth on y, which is to see the adjusted response."""
     by_rule = isinstance(options.get("bandwidth_y", "median"), str)
     return {**options, "bandwidth_y": 1.0} if by_rule else {**options}
 
 
-def after_adjustment(options: Mapping[str, Any], x: KernelVariable) -> dict[str, Any]:
-    """Return options of kernels for an adjusted response: x keeps the bandwidths that it has."""
+def with_fixed_widths_of_x(options: Mapping[str, Any], x: KernelVariable) -> dict[str, Any]:
+    """Return options of kernels in which x keeps the bandwidths that it has: a rule would have to find them again."""
     return {**options} if x.widths is None else {**options, "bandwidth_x": np.nan_to_num(x.widths, nan=1.0)}
 
 

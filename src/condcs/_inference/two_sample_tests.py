@@ -118,7 +118,7 @@ def two_sample_test(
                 weights_of_mean_one(problem.groups),
                 checked_clusters(clusters, y.sizes),
             )
-            return all_views_test(rows, resampling)
+            return two_sample_test_by_views(rows, resampling)
         _check_plain(measure, [*weights, *clusters])
         pools = tested.pools([], parts)
         draw = label_sampler("permutation", None, pools.first.labels, rng=resampling.rng)
@@ -186,7 +186,7 @@ class LargestContrast(View):
         return np.asarray(((sums / np.where(deviation > 0, deviation, 1.0)) ** 2).max(axis=0))
 
 
-def all_views_test(rows: PooledRows, resampling: Resampling) -> TestResult:
+def two_sample_test_by_views(rows: PooledRows, resampling: Resampling) -> TestResult:
     """Evaluate all views on the samples and on permuted labels, and combine them."""
     rng, first = resampling.rng, rows.sizes[0]
     # 1. Permute the labels of units; those of the data come first.

@@ -41,7 +41,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import current_settings, one_blas_thread
-from condcs._inference.propensities import Surprises
+from condcs._inference.propensities import SurprisesByRows, samples_with_surprises
 from condcs._inference.responses import CLIPPED_INPUT, Response, pair_median_square, squares_and_products
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._parallel.many_rows import total
@@ -115,8 +115,8 @@ class Contrasts:
         Kernels of pairs of rows by view.
     smoother : Smoother
         For the inputs.
-    variances : array, shape (n, G)
-        Variance of u by the probabilities, for each of the arrays of surprises.
+    variances : array, shape (n, s)
+        Variances of u by the probabilities, one column for each array of surprises.
     unit : float
         Median squared distance of the inputs.
     signs : array, shape (n,), optional
@@ -158,7 +158,7 @@ class Contrasts:
                 added = [self._squared_sums(f, u, squares).sum(axis=0) for f in self.sums.values()]
                 largest = [self._squared_sums(f, u, squares).max(axis=0) for f in self.largest.values()]
                 views.append(np.vstack([*added, *largest, self._kernel_sums(u, squares)]))
-        # Several samples have one array of surprises each, whose views are added.
+        # More than two samples have one array of surprises each, whose views are added.
         return np.asarray(sum(views))
 
     def squares(self, u: FloatArray) -> FloatArray:
@@ -254,10 +254,10 @@ class AnchoredContrasts:
     def __init__(self, contrasts: Contrasts, anchors: IntArray) -> None:
         self.contrasts, self.anchors = contrasts, anchors
 
-    def __call__(self, surprises: Surprises) -> FloatArray:
+    def __call__(self, surprises_by_rows: SurprisesByRows) -> FloatArray:
         """Return the views for each column of the surprises (views x P)."""
         contrasts = self.contrasts
-        resamples = surprises(slice(0, 1))[0].shape[1]
+        resamples = surprises_by_rows(slice(0, 1))[0].shape[1]
 
         def sums_of_rows(rows: slice) -> FloatArray:
             """Return `_StackedSums` over some rows for each array of surprises, as one array."""
@@ -267,7 +267,9 @@ class AnchoredContrasts:
             # What squares of surprises are multiplied with; the last row gives their plain sum. (m + kernels + 1, rows)
             units = np.vstack([functions.T**2, diagonals, np.ones(len(functions))])
             stacks = []
-            for u, variances in zip(surprises(rows), contrasts.variances[rows].T, strict=True):  # (rows, P), (rows,)
+            for u, variances in zip(
+                surprises_by_rows(rows), contrasts.variances[rows].T, strict=True
+            ):  # (rows, P), (rows,)
                 sums = _StackedSums(
                     of_functions=functions.T @ u,
                     at_anchors=np.vstack([gram @ u for gram in pairs]),
@@ -355,9 +357,8 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     kernels = {"local": PairKernel(_LOCAL, [response.wide])}
     if response.narrow.shape[1]:
         kernels["shape"] = PairKernel(1.0, [response.narrow])
-    variances = probabilities * (1 - probabilities)
-    # Two samples have one surprise between them, that of the second.
-    return _contrasts(sums, largest, kernels, smoother, variances[:, 1:] if variances.shape[1] == 2 else variances)
+    of_samples = probabilities[:, samples_with_surprises(probabilities.shape[1])]
+    return _contrasts(sums, largest, kernels, smoother, of_samples * (1 - of_samples))
 
 
 def dependence_contrasts(x: Response, y: Response, waves: RealArray, smoother: Smoother) -> Contrasts:

@@ -25,7 +25,7 @@ from condcs._core.printable import counted
 from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
-from condcs._inference.responses import adjusted_values, after_adjustment, before_adjustment
+from condcs._inference.responses import adjusted_values, with_fixed_widths_of_x, with_placeholder_width_of_y
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.low_rank import pivoted_cholesky
@@ -179,7 +179,7 @@ def witness(
         "bandwidth_x": bandwidth_x,
         "bandwidth_y": bandwidth_y,
     }
-    first = before_adjustment(options) if adjust else options
+    first = with_placeholder_width_of_y(options) if adjust else options
     problem = conditional_problem(x_parts, y_parts, weight_parts, **first)
     variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
     values = np.asarray(variable.values, np.float64)
@@ -190,7 +190,7 @@ def witness(
         adjusted = adjusted_values(np.asarray(y.values, np.float64), y.labels, smoother)
         if adjusted is not None:
             y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
-            problem = conditional_problem(x_parts, y_parts, weight_parts, **after_adjustment(options, problem.x))
+            problem = conditional_problem(x_parts, y_parts, weight_parts, **with_fixed_widths_of_x(options, problem.x))
     points = np.arange(n)
     if at is not None:
         variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])

@@ -18,7 +18,7 @@ from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support, some_rows
-from condcs._inference.conditional_tests import TestedSamples, all_views_of_relation
+from condcs._inference.conditional_tests import TestedSamples, conditional_test_by_views
 from condcs._inference.effects import Effect, measure_effect
 from condcs._inference.explain import (
     ColumnWords,
@@ -34,7 +34,7 @@ from condcs._inference.regions import MeanSteps, mean_steps
 from condcs._inference.resampling import Resampling
 from condcs._inference.results import Estimate, TestResult
 from condcs._inference.statistics import TestedMeasure
-from condcs._inference.two_sample_tests import PooledRows, all_views_test
+from condcs._inference.two_sample_tests import PooledRows, two_sample_test_by_views
 from condcs._inference.weights_and_clusters import RowOptions, checked_clusters
 from condcs._inference.witness import Witness
 from condcs._kernels.named_kernels import Kernel, KernelName
@@ -156,7 +156,7 @@ def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: 
     if clusters is not None:
         clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
     pooled = PooledRows(adjustment.x[rows], adjustment.categorical, sizes, adjustment.weights[rows], clusters)
-    return Shift.of(all_views_test(pooled, Resampling(resamples, rng, None, progress=False)), seed)
+    return Shift.of(two_sample_test_by_views(pooled, Resampling(resamples, rng, None, progress=False)), seed)
 
 
 def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int, jobs: int | None) -> Shift:
@@ -175,7 +175,7 @@ def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed
     # Rows with weights are redrawn given these as well, which takes a fit of its own.
     fitted = None if pair.weights_p is not None else adjustment
     with resampling.threads():
-        result = all_views_of_relation(samples, resampling, adjustment=fitted)
+        result = conditional_test_by_views(samples, resampling, adjustment=fitted)
     return Shift.of(result, seed)
 
 
