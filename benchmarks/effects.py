@@ -21,7 +21,7 @@ from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support
 from condcs._inference.effects import Effect, measure_effect
 from condcs._inference.explain import ColumnWords, Region, explained, interval_words
-from condcs._inference.regions import mean_steps
+from condcs._inference.regions import boxwise_change
 from condcs._inference.results import Estimate
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import normal_scores
@@ -131,9 +131,9 @@ def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...], second_row
     y = table.y[rows] + np.repeat([0.0, 1.0], sizes) * change
     adjustment = Adjustment.of(x, table.categorical, sizes, rng, responses=(y[:, None], (False,)))
     support = common_support(adjustment.smoother, sizes, rng, propensity=adjustment.propensity)
-    steps = [mean_steps(adjustment, y, rng)]
+    by_boxes = boxwise_change(adjustment, y, rng)
     effect = measure_effect(
-        "y", support, y[:, None], numeric=True, steps=steps, confidence_level=0.95, alpha=0.05, rng=rng
+        "y", support, y[:, None], numeric=True, by_boxes=by_boxes, confidence_level=0.95, alpha=0.05, rng=rng
     )
     words = [_words(f"x{c}", x[:, c], is_label) for c, is_label in enumerate(table.categorical)]
     found = explained(

@@ -7,11 +7,13 @@ import pytest
 
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Box, BoxSearch
-from condcs._inference.regions import _under_redrawn, mean_steps
+from condcs._inference.regions import _under_redrawn, boxwise_change
 
 
-def search(x, categorical, penalty=1.0, second=0.5, least=2.0):
-    return BoxSearch(np.asarray(x, float), categorical, penalty=penalty, second=second, least=least)
+def search(x, categorical, penalty=1.0, second_penalty=0.5, least_weight=2.0):
+    return BoxSearch(
+        np.asarray(x, float), categorical, penalty=penalty, second_penalty=second_penalty, least_weight=least_weight
+    )
 
 
 def test_the_best_interval_is_that_of_all_pairs_of_cuts():
@@ -48,7 +50,9 @@ def test_a_box_of_a_number_and_labels_is_found_among_noise():
     rng = np.random.default_rng(2)
     x = np.column_stack([rng.integers(4, size=600), rng.normal(size=(600, 3))])
     inside = np.isin(x[:, 0], [0, 3]) & (x[:, 2] > -0.5) & (x[:, 2] <= 0.8)
-    box, _ = search(x, [True, False, False, False], penalty=7.0, second=2.5).best(inside * 2.0 - 0.01, np.ones(600))
+    box, _ = search(x, [True, False, False, False], penalty=7.0, second_penalty=2.5).best(
+        inside * 2.0 - 0.01, np.ones(600)
+    )
     assert box.bounds[0] == {0.0, 3.0}
     assert np.array_equal(box.holds(x), inside)
     assert set(box.bounds) == {0, 2}
@@ -75,10 +79,10 @@ def test_a_bound_that_cut_off_three_rows():
     x = np.arange(400.0)[:, None]
     s, v = np.where(x[:, 0] >= 300, 1.0, 0.0), np.full(400, 0.25)
     s[-3:] = 0.2
-    box, _ = BoxSearch(x, [False], penalty=7.0, second=2.5, least=3.0).best(s, v)
+    box, _ = BoxSearch(x, [False], penalty=7.0, second_penalty=2.5, least_weight=3.0).best(s, v)
     assert box.bounds == {0: (299.5, np.inf)}
     s[-10:] = 0.2
-    box, _ = BoxSearch(x, [False], penalty=7.0, second=2.5, least=3.0).best(s, v)
+    box, _ = BoxSearch(x, [False], penalty=7.0, second_penalty=2.5, least_weight=3.0).best(s, v)
     assert box.bounds == {0: (299.5, 389.5)}
 
 
@@ -107,8 +111,8 @@ def test_a_small_step_that_no_test_names_is_found_by_all_rows():
     y = x[:, 2] + 0.5 * rng.normal(size=800)
     y[400:] += 0.75 * inside[400:]
     adjustment = Adjustment.of(x, [False] * 4, (400, 400), rng)
-    steps = mean_steps(adjustment, y, np.random.default_rng(7)).by_all
-    assert steps[inside].mean() == pytest.approx(0.75, abs=0.2)
-    assert abs(steps[~inside].mean()) < 0.05
-    in_large_units = mean_steps(adjustment, 1e200 * y, np.random.default_rng(7)).by_all
-    np.testing.assert_allclose(in_large_units / 1e200, steps, rtol=1e-9)
+    change = boxwise_change(adjustment, y, np.random.default_rng(7)).by_all_rows
+    assert change[inside].mean() == pytest.approx(0.75, abs=0.2)
+    assert abs(change[~inside].mean()) < 0.05
+    in_large_units = boxwise_change(adjustment, 1e200 * y, np.random.default_rng(7)).by_all_rows
+    np.testing.assert_allclose(in_large_units / 1e200, change, rtol=1e-9)

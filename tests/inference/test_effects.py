@@ -10,7 +10,7 @@ from scipy.stats import norm
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support, share
 from condcs._inference.effects import measure_effect
-from condcs._inference.regions import mean_steps
+from condcs._inference.regions import boxwise_change
 from condcs._inference.views import view_weights
 from condcs._regression.smoother import Smoother
 
@@ -182,7 +182,7 @@ def test_a_change_in_few_rows_was_too_small_for_its_interval():
             support,
             y[:, None],
             numeric=True,
-            steps=[mean_steps(adjustment, y, rng)],
+            by_boxes=boxwise_change(adjustment, y, rng),
             confidence_level=0.95,
             alpha=0.05,
             rng=rng,

@@ -1,9 +1,9 @@
 r"""How large a change of the relation is, in units of y, with bounds that hold, and what would not have been seen.
 
 All means are over the common support of the samples (`common_support`). With r the response minus its regression on
-x, the difference t(x) of the means of y given x is what u t(x) explains of r. Its root mean square is estimated from
+x, the difference d(x) of the means of y given x is what u d(x) explains of r. Its root mean square is estimated from
 functions of x: by the product of each row's r with what a fit to the other rows predicts of it, which is unbiased. The
-lower bound holds for any t (by Cauchy and Schwarz, t has at least the length of its projection on any direction that
+lower bound holds for any d (by Cauchy and Schwarz, d has at least the length of its projection on any direction that
 the row itself had no say in), the upper one for those that these functions can tell apart.
 """
 
@@ -21,31 +21,33 @@ from condcs._core.arrays import FloatArray
 from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs._inference.common_support import CommonSupport, MeansOnSupport, share, student_quantile
-from condcs._inference.regions import MeanSteps
+from condcs._inference.regions import BoxwiseChange
 from condcs._inference.responses import CLIPPED_INPUT
 from condcs._inference.results import Estimate, around, in_units, plain, within
 from condcs._inference.views import MEAN_SHARE
 from condcs._regression.standardised import largest_size
 
-_MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
-"""Functions of x that a change may follow, and rows for each: their noise widens the upper bound."""
+_MOST_FUNCTIONS = 60
+"""Functions of x that a change may follow: the noise of each widens the upper bound."""
+_ROWS_PER_FUNCTION = 15
+"""Informative rows for each of these functions at least, for the same reason."""
 _MOST_LEVERAGE = 0.9
 """Largest part that a row has in its own fit: one that decides it alone says nothing of the others."""
 _FOLDS = 4
-"""Parts of the rows whose change is said by the others: each fold costs two regressions."""
+"""Parts of the rows whose change is predicted from the others: each costs two regressions."""
 _RESAMPLES = 200
 """Draws for the standard error of a spread: their own noise is a twentieth of it."""
 _POWER = 0.8
-"""Probability with which a change that is called detectable would have been found, as planners of studies have it."""
+"""Probability with which a test finds a change that is called detectable: the convention in planning studies."""
 _PART = 0.1
-"""Share of the rows of a change that is confined to a part of x."""
+"""Share of the rows in the part of x for which `Effect.detectable_in_part` is."""
 _MOST_REACH = 5.0
 """Half of the longest interval of the logarithm of a deviation: a factor of 150 says that nothing is known."""
 _NEGLIGIBLE = 1e-8
 """Part of the longest direction below which one is made of rounding errors."""
 
 
-class _BeforeNowChange(NamedTuple):
+class _ReferenceCurrentChange(NamedTuple):
     """What `Spread` is a tuple of."""
 
     reference: float
@@ -53,8 +55,8 @@ class _BeforeNowChange(NamedTuple):
     change: Estimate
 
 
-class Spread(Printable, _BeforeNowChange):
-    """Standard deviation of y for equal inputs: before, now, and its change with an interval."""
+class Spread(Printable, _ReferenceCurrentChange):
+    """Standard deviation of y for equal inputs: in the first sample, in the second, and its change."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def measure_effect(
     columns: FloatArray,
     *,
     numeric: bool,
-    steps: Sequence[MeanSteps] | None = None,
+    by_boxes: BoxwiseChange | None = None,
     implied: Estimate | None = None,
     confidence_level: float,
     alpha: float,
@@ -126,68 +128,98 @@ def measure_effect(
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
 
-    `steps` says for each column by how much its mean changed in boxes with sharp bounds. Smooth regressions cannot
+    `by_boxes` says by how much the mean of numbers changed in boxes with sharp bounds. Smooth regressions cannot
     follow these: they would miss most of a change in few rows, and leave it as a larger spread. `implied` is the
     root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it.
     """
-    # 1. Residuals of the response, with steps or without them.
     unit = largest_size(columns)
-    none, boxes = np.zeros_like(columns), np.empty((len(columns), 0))  # n x c, n x boxes
-    residuals = _Residuals.of(support, columns / unit, none, boxes, rng)
-    if steps is not None and any(of_column.heights.any() for of_column in steps):
-        heights = np.column_stack([of_column.heights for of_column in steps]) / unit
-        boxes = np.hstack([of_column.inside for of_column in steps])
-        with_steps = _Residuals.of(support, columns / unit, heights, boxes, rng)
-        # Steps imitate a smooth change badly, and smooth functions a step: what predicts y better, each row left out.
-        residuals = min(residuals, with_steps, key=lambda either: either.error)
-
-    # 2. The length of the change with its bounds, in `scale`, and the average of one column with its interval.
-    stricter_level = (1 + confidence_level) / 2  # of two claims that share one risk
-    z, stricter = _normal_quantile(confidence_level), _normal_quantile(stricter_level)
     # Labels of several kinds: each share that one loses another gains, so that every change is in two columns.
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
-    with one_blas_thread():
-        # Two lower bounds, each with half of the risk: that of the direction, and the average.
-        low = residuals.lower_bound(stricter)
-        value, high = residuals.length_and_upper_bound(z)
-    averages, influence = residuals.averages()
-    errors = np.sqrt((influence**2).sum(axis=0))  # c
+
+    # 1. The size of the change, and its average if the response is one column.
+    residuals = _best_residuals(support, columns, unit, by_boxes, rng)
+    averages = residuals.averages()
+    implied_ends = None if implied is None else [end / scale for end in implied]
+    size = in_units(_size(residuals, averages, implied_ends, confidence_level), scale)
     average = None
     if columns.shape[1] == 1:
-        mean = float(averages[0])
-        average = in_units(around(mean, _reach(influence[:, 0], confidence_level), confidence_level), unit)
-        low = max(low, abs(mean) - _reach(influence[:, 0], stricter_level))
-        # No root mean square is below its mean: nor is the estimate of it, though chance adds to that of the mean.
-        value, high = max(value, abs(mean)), max(high, abs(mean))
-    if implied is not None:
-        value, low, high = (max(end, part / scale) for end, part in zip((value, low, high), implied, strict=True))
-    high = max(high, low)
-    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
+        mean, reach = float(averages.values[0]), _reach(averages.influence[:, 0], confidence_level)
+        average = in_units(around(mean, reach, confidence_level), unit)
     if not numeric:
         # A share changes by no more than 1.
         size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
 
-    # 3. The spread of numbers, after the steps of their mean.
+    # 2. The spread of numbers, without the change of their mean in boxes.
     spread = None
     if numeric:
         level = columns[:, 0] / unit
-        if steps is not None:
-            level = level - np.where(support.second, steps[0].by_all / unit, 0.0)
+        if by_boxes is not None:
+            level = level - np.where(support.second, by_boxes.by_all_rows / unit, 0.0)
+        of_level = support.residuals(level, support.design(level))
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        first, second, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
+        first, second, change = _spread(support, of_level, _stricter(confidence_level), rng)
         spread = Spread(unit * first, unit * second, in_units(change, unit))
 
-    # 4. What the test would find.
-    detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * MEAN_SHARE)
-    return Effect(
-        name,
-        size,
-        average,
-        spread,
-        detectable,
-        # Views for local changes may see less; what moves the average enough is seen wherever it is.
-        detectable / _PART,
-    )
+    # 3. What the test would find: the view of the mean sees a shift everywhere, with its share of the level.
+    error = float(np.sqrt((averages.errors**2).sum()))
+    detectable = scale * error * _detectable_in_errors(alpha * MEAN_SHARE)
+    # Views for local changes may see less; what moves the average enough is seen wherever it is.
+    return Effect(name, size, average, spread, detectable, detectable_in_part=detectable / _PART)
+
+
+def _stricter(confidence_level: float) -> float:
+    """Return the level of each of two claims that share the risk of one."""
+    return (1 + confidence_level) / 2
+
+
+def _best_residuals(
+    support: CommonSupport,
+    columns: FloatArray,
+    unit: float,
+    by_boxes: BoxwiseChange | None,
+    rng: np.random.Generator,
+) -> _Residuals:
+    """Return residuals of a response in some unit, after regressions that follow boxes or not."""
+    scaled = columns / unit
+    no_heights, no_boxes = np.zeros_like(columns), np.empty((len(columns), 0))
+    smooth = _Residuals.of(support, scaled, no_heights, no_boxes, rng)
+    if by_boxes is None or not by_boxes.by_other_half.any():
+        return smooth
+    following_boxes = _Residuals.of(support, scaled, by_boxes.by_other_half[:, None] / unit, by_boxes.boxes, rng)
+    # Boxes imitate a smooth change badly, and smooth functions a step: what predicts y better, each row left out.
+    return min(smooth, following_boxes, key=lambda residuals: residuals.error)
+
+
+def _size(
+    residuals: _Residuals, averages: _Averages, implied: Sequence[float] | None, confidence_level: float
+) -> Estimate:
+    """Return the root mean square of a change with its interval; value and ends are not below the `implied` ones."""
+    stricter_level = _stricter(confidence_level)
+    with one_blas_thread():
+        low = residuals.lower_bound(_normal_quantile(stricter_level))
+        value, high = residuals.length_and_upper_bound(_normal_quantile(confidence_level))
+    if len(averages.values) == 1:
+        # No root mean square is below its mean: a second lower bound, each of the two with half of the risk. Nor is the
+        # estimate of it, though chance adds to that of the mean.
+        mean = abs(float(averages.values[0]))
+        low = max(low, mean - _reach(averages.influence[:, 0], stricter_level))
+        value, high = max(value, mean), max(high, mean)
+    if implied is not None:
+        value, low, high = (max(pair) for pair in zip((value, low, high), implied, strict=True))
+    high = max(high, low)
+    return Estimate(min(max(value, low), high), low, high, confidence_level)
+
+
+class _Averages(NamedTuple):
+    """Averages of a change over the common support, by column of the response."""
+
+    values: FloatArray  # (c,)
+    influence: FloatArray  # (units, c): what each unit adds to the error of each
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors (c,)."""
+        return np.asarray(np.sqrt((self.influence**2).sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,12 +227,11 @@ class _Residuals:
     """Residuals of a response in the units of the common support: squares of the weighted surprises add up to 1."""
 
     support: CommonSupport  # the rows
-    weighted_surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
-    of_pool: FloatArray  # n x c: the response minus its regression on the pool, times the roots of the weights
-    aimed: FloatArray  # n x c: what rows of other folds say that the change explains of it
-    of_sample: FloatArray  # n x c: the response minus the regression in the row's sample
-    heights: FloatArray  # n x c: the part of the change that has sharp bounds
-    boxes: FloatArray  # n x boxes: where that may lie
+    weighted_surprises: FloatArray  # (n, 1): labels minus shares, times the roots of the weights
+    of_pool: FloatArray  # (n, c): the response minus its regression on the pool, times the roots of the weights
+    explained: FloatArray  # (n, c): what the change, as rows of other folds have it, explains of these residuals
+    of_sample: FloatArray  # (n, c): the response minus the regression in the row's sample
+    boxes: FloatArray  # (n, boxes): 1 where a part of the change that has sharp bounds may lie
 
     @classmethod
     def of(
@@ -211,38 +242,39 @@ class _Residuals:
         boxes: FloatArray,
         rng: np.random.Generator,
     ) -> _Residuals:
-        """Regress a response on x in each sample, and subtract.
+        """Regress a response (n x c) on x in each sample, and subtract.
 
-        The change is the sum of its steps, of these heights, and of what smooth regressions see beyond them.
+        The change is the sum of its part with sharp bounds, of these heights (n x c) in the boxes (n x boxes), and of
+        what smooth regressions see beyond it.
         """
         s = share(support.odds.values)[:, None]  # (n, 1): share of the second sample
         t = support.second[:, None]  # (n, 1): 1 for rows of the second sample
 
-        # Regress each column, without its steps, in each sample; the difference of both from rows of other folds.
+        # Regress each column, without the part with sharp bounds, in each sample; the difference of both from rows of
+        # other folds.
         folds = support.folds(_FOLDS, rng)
-        of_first, of_second, differences = [], [], []
+        first_means, second_means, differences = [], [], []
         smooth = columns - np.where(t, heights, 0.0)
         for column in smooth.T:
             design = support.design(column)
             in_first, in_second = support.regressions(column, design)
-            of_first.append(in_first.values)
-            of_second.append(in_second.values)
+            first_means.append(in_first.values)
+            second_means.append(in_second.values)
             differences.append(support.difference(column, design, folds))
-        first = np.array(of_first).T  # (n, c)
-        second = np.array(of_second).T + heights  # (n, c)
-        direction = np.array(differences).T + heights  # (n, c)
+        first = np.array(first_means).T  # (n, c)
+        second = np.array(second_means).T + heights  # (n, c)
+        change = np.array(differences).T + heights  # (n, c)
 
         # Weights are in the units of the common support: those of u^2 add up to 1.
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
-        roots = np.sqrt(support.weights / total)[:, None]
-        u = roots * (t - s)
+        roots = np.sqrt(support.weights / total)[:, None]  # (n, 1)
+        u = roots * (t - s)  # (n, 1)
         return cls(
             support,
             weighted_surprises=u,
             of_pool=roots * (columns - first - s * (second - first)),
-            aimed=u * direction,
+            explained=u * change,
             of_sample=columns - np.where(t, second, first),
-            heights=heights,
             boxes=boxes,
         )
 
@@ -251,61 +283,69 @@ class _Residuals:
         """Squared error of the regressions, each row left out of its own."""
         return float(self.support.weights @ (self.of_sample**2).sum(axis=1))
 
-    def averages(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean change of each column (c), and what each unit adds to its error (units x c).
+    def averages(self) -> _Averages:
+        """Return the mean change of each column: the sum of u r, since that of u^2 is 1.
 
         Residuals of rows that were left out of the fits are larger than the noise, by about as much as the errors of
         the fits, of the second order, add to the error of the mean. (Rows drawn again count these twice.)
         """
-        u = self.weighted_surprises
-        averages = (u * self.of_pool).sum(axis=0)
-        return averages, self.support.units.sums(u * (self.of_pool - averages * u))
+        u, r = self.weighted_surprises, self.of_pool
+        values = (u * r).sum(axis=0)  # (c,)
+        return _Averages(values, self.support.units.sums(u * (r - values * u)))
 
     def lower_bound(self, z: float) -> float:
-        """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
-        # The projection of the response on the direction is along / length.
-        along, length = float((self.of_pool * self.aimed).sum()), float(np.sqrt((self.aimed**2).sum()))
+        """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length.
+
+        The direction is that of the change as rows of other folds have it. The bound is z standard errors below the
+        projection of the residuals on it.
+        """
+        product = float((self.of_pool * self.explained).sum())
+        length = float(np.sqrt((self.explained**2).sum()))
         if length == 0:
             return 0.0
-        # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
-        twice = 2 - min(max(along, 0.0) / length**2, 1.0)
-        errors = self.support.units.sums((self.aimed * (self.of_pool - self.aimed)).sum(axis=1))
-        error = float(np.sqrt(twice * (errors**2).sum()))
-        return max((along - z * error) / length, 0.0)
+        # Two rows that agree by chance count twice, each in the direction for the other; of a change only once.
+        twice = 2 - min(max(product, 0.0) / length**2, 1.0)
+        of_units = self.support.units.sums((self.explained * (self.of_pool - self.explained)).sum(axis=1))
+        error = float(np.sqrt(twice * (of_units**2).sum()))
+        return max((product - z * error) / length, 0.0)
 
     def length_and_upper_bound(self, z: float) -> tuple[float, float]:
-        """Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
+        r"""Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
 
-        The square q of the length is estimated without bias. With B an orthonormal basis of the weighted surprises
-        times these functions, q is the squared length of B' r; each row's part in it is the product of its r with what
-        B predicts of it from the other rows. (The length along what regressions say of the change is too short: they
-        shrink it.)
+        With B an orthonormal basis of the weighted surprises times these functions, the square of the length is
+        :math:`q = |B^T r|^2`, in which noise adds to the products of rows with themselves. Its estimate
+        :math:`\hat q` has no such bias: it is the sum over rows of the product of r with what B predicts of it from
+        the other rows. (The length along what regressions say of the change is too short: they shrink it.) The variance
+        of :math:`\hat q` is v + w q. The bound is the largest q of which the estimate lies no more than z deviations
+        below:
+
+        .. math:: (q - \hat q)^2 = z^2 (v + w q), \quad
+            q = \hat q + z^2 w / 2 + z \sqrt{v + w \hat q + z^2 w^2 / 4}.
         """
+        r, squares = self.of_pool, self.weighted_surprises**2  # (n, c), (n, 1)
         functions = np.hstack([_functions(self.support, self.weighted_surprises), self.boxes])  # (n, k)
         orthonormal, triangle = np.linalg.qr(self.weighted_surprises * functions)
-        size = np.abs(np.diag(triangle))
-        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k')
+        size = np.abs(np.diag(triangle))  # (k,)
+        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k'): B
         leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]  # (n, 1)
         # What the other rows say of a row: its product with the row is not biased by noise.
-        others = (basis @ (basis.T @ self.of_pool) - leverage * self.of_pool) / (1 - leverage)  # (n, c)
-        squared = float((self.of_pool * others).sum())
+        by_others = (basis @ (basis.T @ r) - leverage * r) / (1 - leverage)  # (n, c)
+        q_hat = float((r * by_others).sum())
 
-        # The variance of the estimate is v + w q, with v the noise that is there without any change,
-        noise = (self.of_pool - others) * np.sqrt(1 - leverage)  # (n, c)
-        pairs = [(a, b) for a in noise.T for b in noise.T]
-        by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
-        # and how the change is spread over the rows that happened to be drawn,
-        squares = self.weighted_surprises**2  # (n, 1)
-        of_rows = (self.aimed**2).sum(axis=1)  # (n,)
-        over_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
-        # and w the noise along the change itself.
-        along = 4 * float((squares * noise**2).sum())
+        # v: the noise e that is there without any change, for columns k and l 2 |B' diag(e_k e_l) B|^2,
+        noise = (r - by_others) * np.sqrt(1 - leverage)  # (n, c)
+        pairs = [(e_k, e_l) for e_k in noise.T for e_l in noise.T]
+        by_noise = 2 * sum(float((((basis * (e_k * e_l)[:, None]).T @ basis) ** 2).sum()) for e_k, e_l in pairs)
+        # and how the change is spread over the rows that happened to be drawn.
+        of_rows = (self.explained**2).sum(axis=1)  # (n,)
+        by_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
+        v = by_noise + by_rows
+        # w: the noise along the change itself.
+        w = 4 * float((squares * noise**2).sum())
 
-        # The bound is the largest q for which the estimate s lies no more than z deviations below it:
-        # (q - s)^2 = z^2 (v + w q), so that q = s + z^2 w / 2 + z sqrt(v + w s + z^2 w^2 / 4).
-        reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
-        bound = squared + z**2 * along / 2 + float(reach)
-        return math.sqrt(max(squared, 0.0)), math.sqrt(max(bound, 0.0))
+        root = np.sqrt(v + w * max(q_hat, 0.0) + (z * w) ** 2 / 4)
+        bound = q_hat + z**2 * w / 2 + float(z * root)
+        return math.sqrt(max(q_hat, 0.0)), math.sqrt(max(bound, 0.0))
 
 
 def _functions(support: CommonSupport, weighted_surprises: FloatArray) -> FloatArray:
@@ -327,17 +367,20 @@ def _spread(
 ) -> tuple[float, float, Estimate]:
     """Return standard deviations over the common support in either sample, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
+    # Of the four means those on the common support: in the first sample and in the second. (2,) and (2, units)
     variances = np.maximum(means.observed[1:3], np.finfo(float).tiny)
+    influence = means.influence[1:3]
     deviations = np.sqrt(variances)
-    # Logarithms of deviations are near to normal with few rows already.
+    # Logarithms of deviations are near to normal with few rows already. The error of log(sd) = log(variance) / 2 is
+    # that of the variance, over twice the variance.
     errors = means.redrawn[1:3].std(axis=1) / (2 * variances)
-    quantiles = [student_quantile(confidence_level, of_units) for of_units in means.influence[1:3]]
+    quantiles = [student_quantile(confidence_level, of_sample) for of_sample in influence]
     factors = np.exp(np.minimum(errors * quantiles, _MOST_REACH))
-    # An end of a difference is as far away as the ends of both terms on that side, their squares added (Zou and Donner
-    # 2008).
     # How far the ends of the intervals lie below and above each deviation.
     down_first, down_second = deviations * (1 - 1 / factors)
     up_first, up_second = deviations * (factors - 1)
+    # An end of a difference is as far away as the ends of both terms on that side, their squares added (Zou and Donner
+    # 2008).
     first, second = map(float, deviations)
     low = second - first - math.hypot(down_second, up_first)
     high = second - first + math.hypot(up_second, down_first)
@@ -354,6 +397,6 @@ def _normal_quantile(confidence_level: float) -> float:
     return float(ndtri((1 + confidence_level) / 2))
 
 
-def _power_units(level: float) -> float:
-    """Return how many standard errors a change must have to be found with the power aimed at, two-sided."""
+def _detectable_in_errors(level: float) -> float:
+    """Return the number of standard errors that a two-sided test at some level detects with the power `_POWER`."""
     return float(-ndtri(level / 2) + ndtri(_POWER))

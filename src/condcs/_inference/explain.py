@@ -29,7 +29,7 @@ from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Bound, Box
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
-from condcs._inference.regions import FoundBox, honest_boxes
+from condcs._inference.regions import SignificantBox, honest_boxes
 from condcs._inference.response_features import Feature, FeatureKind, response_features
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.named_kernels import Kernel, check_kernel
@@ -340,7 +340,7 @@ def _check_enough(n_resamples: int, alpha: float) -> None:
 def _region(
     adjustment: Adjustment,
     y: FloatArray,
-    region: FoundBox,
+    region: SignificantBox,
     features: Sequence[Feature],
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
@@ -374,7 +374,7 @@ def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
 def _changes(
     adjustment: Adjustment,
     y: FloatArray,
-    region: FoundBox,
+    region: SignificantBox,
     features: Sequence[Feature],
     y_words: Sequence[ColumnWords],
     confidence_level: float,
@@ -471,7 +471,7 @@ def input_changes(
     adjustment: Adjustment,
     names: Sequence[str],
     labels: Sequence[Mapping[float, str] | None],
-    regions: Sequence[FoundBox],
+    regions: Sequence[SignificantBox],
 ) -> tuple[InputChange, ...]:
     """Describe every input; `labels` are the names of the codes of a column, None for numbers."""
     involved = involvements(adjustment, regions)
@@ -483,7 +483,7 @@ def input_changes(
     )
 
 
-def involvements(adjustment: Adjustment, regions: Sequence[FoundBox]) -> FloatArray:
+def involvements(adjustment: Adjustment, regions: Sequence[SignificantBox]) -> FloatArray:
     """Share of the squared change that is lost if no region is bounded by a column, for each column.
 
     With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without
@@ -493,7 +493,7 @@ def involvements(adjustment: Adjustment, regions: Sequence[FoundBox]) -> FloatAr
     u, w = adjustment.surprise, adjustment.weights
     v = w * u**2
     for region in regions:
-        s = w * u * region.beyond
+        s = w * u * region.unexplained
         whole = _explained(adjustment.x, region.box, s, v)
         total += whole
         for column in region.box.bounds:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,23 +20,24 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.after_selection import after_selection
-from condcs._inference.regions import FoundBox
+from condcs._inference.regions import SignificantBox
 from condcs._inference.results import Estimate, around, in_units, within
 from condcs._regression.standardised import largest_size
 
 _FEWEST_OF_EACH = 3
-"""Rows of either sample in a half from which on it has an estimate of its own."""
+"""Rows of either sample in a half from which on it has an estimate of its own: of fewer, a standard error is a
+guess."""
 
 _LEAST_EFFECTIVE_ROWS = 1.5
 """Rows of equal weight that weighted ones are worth, below which the factor n / (n - 1) grows no more: at 1 it would be
 infinite."""
 
-Quantity = Literal["mean", "spread", "share"]
+ChangedQuantity = Literal["mean", "spread", "share"]
 
 
 @dataclass(frozen=True)
 class Change(Printable):
-    """One thing that y did in a region, before and now, in y's own units.
+    """One thing that y does in a region, in the first sample and in the second, in y's own units.
 
     Attributes
     ----------
@@ -46,13 +47,13 @@ class Change(Printable):
         Which response.
     label : str or None
         For a share, whose.
-    before, now : Estimate
+    reference, current : Estimate
         In the first and in the second sample, for the same inputs: value, low and high.
     change : Estimate
-        Now minus before; for a spread, now divided by before.
+        `current` minus `reference`; for a spread, `current` divided by `reference`.
     """
 
-    quantity: Quantity
+    quantity: ChangedQuantity
     column: str
     label: str | None
     reference: Estimate
@@ -61,20 +62,31 @@ class Change(Printable):
 
     @property
     def words(self) -> str:
-        """What it is."""
-        return (
-            f"share of {self.column} = {self.label}" if self.quantity == "share" else f"{self.quantity} {self.column}"
-        )
+        """What it is that changed, such as "mean price" or "share of colour = red"."""
+        if self.quantity == "share":
+            return f"share of {self.column} = {self.label}"
+        return f"{self.quantity} {self.column}"
 
     @property
     def is_clear(self) -> bool:
         """Whether the interval of the change leaves out that there is none."""
-        none = 1.0 if self.quantity == "spread" else 0.0
-        return not self.change.low <= none <= self.change.high
+        no_change = 1.0 if self.quantity == "spread" else 0.0
+        return not self.change.low <= no_change <= self.change.high
+
+
+class _Measurement(NamedTuple):
+    """A value, and its standard error."""
+
+    value: float
+    error: float
+
+
+_StatisticOfSample = Callable[[BoolArray, int], _Measurement]
+"""Takes rows (n,) and a sample, 0 or 1, and measures the rows of that sample among them."""
 
 
 class RegionEffects:
-    """Averages of one response, or of the indicator of a label, in any region."""
+    """Changes of one response, or of the indicator of a label, in any region."""
 
     def __init__(self, adjustment: Adjustment, values: FloatArray, confidence_level: float) -> None:
         self.confidence_level = confidence_level
@@ -85,133 +97,145 @@ class RegionEffects:
         fitted = scaled - adjustment.smoother.residuals(scaled[:, None])[1][:, 0]
         self.fitted = np.clip(fitted, scaled.min(), scaled.max())
         self.residuals = scaled - self.fitted
-        e = adjustment.propensity.of_rows[:, 1]
-        self.common = adjustment.weights * e * (1 - e)
-        self.balance = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
+        e = adjustment.propensity.of_rows[:, 1]  # (n,): probability of the second sample
+        # With these, rows weigh as much as the two samples have in common at their x: w e (1 - e).
+        self.common_weights = adjustment.weights * e * (1 - e)
+        # With these, each sample by itself is distributed over x as they are.
+        self.balancing_weights = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
         self.labels, self.units = adjustment.labels, adjustment.propensity.units
 
-    def mean(self, column: str, region: FoundBox, label: str | None = None, *, selected: bool) -> Change:
-        """Return the mean, or the share of a label; `selected` says whether the box was region by it."""
-        kind: Quantity = "mean" if label is None else "share"
-        level = float(np.average(self.fitted[region.rows], weights=_positive(self.common[region.rows])))
+    def mean(self, column: str, region: SignificantBox, label: str | None = None, *, selected: bool) -> Change:
+        """Return the change of the mean, or of the share of a label.
+
+        `selected` says whether the region is listed because of it: because a test of this very change was significant.
+        """
+        quantity: ChangedQuantity = "mean" if label is None else "share"
+        level = float(np.average(self.fitted[region.rows], weights=_positive(self.common_weights[region.rows])))
         first, second, change = self._estimates(region, self._average, level, selected=selected)
         if label is not None:
-            return Change(kind, column, label, within(first, 0, 1), within(second, 0, 1), within(change, -1, 1))
-        return Change(kind, column, None, *(in_units(e, self.unit) for e in (first, second, change)))
+            return Change(quantity, column, label, within(first, 0, 1), within(second, 0, 1), within(change, -1, 1))
+        return Change(quantity, column, None, *(in_units(each, self.unit) for each in (first, second, change)))
 
-    def spread(self, column: str, region: FoundBox, *, selected: bool) -> Change:
-        """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
+    def spread(self, column: str, region: SignificantBox, *, selected: bool) -> Change:
+        """Return the change of the standard deviation about the regression, measured on the scale of its logarithm."""
         logarithms = self._estimates(region, self._log_deviation, 0.0, selected=selected)
         first, second, factor = (
-            Estimate(math.exp(e.value), math.exp(e.low), math.exp(e.high), e.confidence_level) for e in logarithms
+            Estimate(math.exp(each.value), math.exp(each.low), math.exp(each.high), each.confidence_level)
+            for each in logarithms
         )
         return Change("spread", column, None, in_units(first, self.unit), in_units(second, self.unit), factor)
 
-    def _average(self, rows: BoolArray, group: int) -> tuple[float, float]:
-        """Return the mean of what the regression leaves in one sample, and its standard error."""
-        group_rows, residuals, weights = self._group(rows, group)
+    def _average(self, rows: BoolArray, sample: int) -> _Measurement:
+        """Return the weighted mean of the residuals in one sample."""
+        sample_rows, residuals, weights = self._of_sample(rows, sample)
         average = float(np.average(residuals, weights=weights))
-        variance = self._square(group_rows, weights * (residuals - average)) / weights.sum() ** 2
-        return average, float(np.sqrt(variance * _small_sample(weights)))
+        variance = self._sum_of_squares(sample_rows, weights * (residuals - average)) / weights.sum() ** 2
+        return _Measurement(average, float(np.sqrt(variance * _small_sample_factor(weights))))
 
-    def _log_deviation(self, rows: BoolArray, group: int) -> tuple[float, float]:
-        """Return the logarithm of the standard deviation in one sample, and its standard error."""
-        group_rows, residuals, weights = self._group(rows, group)
+    def _log_deviation(self, rows: BoolArray, sample: int) -> _Measurement:
+        """Return the logarithm of the standard deviation of the residuals in one sample."""
+        sample_rows, residuals, weights = self._of_sample(rows, sample)
         squares = (residuals - np.average(residuals, weights=weights)) ** 2
         variance = max(float(np.average(squares, weights=weights)), np.finfo(float).tiny)
-        error = np.sqrt(self._square(group_rows, weights * (squares - variance))) / (2 * variance * weights.sum())
-        return 0.5 * float(np.log(variance * _small_sample(weights))), float(error)
+        # The error of log(sd) = log(variance) / 2 is that of the variance, over twice the variance.
+        squared_error = self._sum_of_squares(sample_rows, weights * (squares - variance))
+        error = np.sqrt(squared_error) / (2 * variance * weights.sum())
+        return _Measurement(0.5 * float(np.log(variance * _small_sample_factor(weights))), float(error))
 
-    def _group(self, rows: BoolArray, group: int) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Return which of some rows are of a sample (n), and the residuals and weights of these."""
-        group_rows = rows & (self.labels == group)
-        return group_rows, self.residuals[group_rows], _positive(self.balance[group_rows])
+    def _of_sample(self, rows: BoolArray, sample: int) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Return which of some rows are of a sample (n,), and the residuals and weights of these."""
+        sample_rows = rows & (self.labels == sample)
+        return sample_rows, self.residuals[sample_rows], _positive(self.balancing_weights[sample_rows])
 
-    def _square(self, rows: BoolArray, terms: FloatArray | IntArray) -> float:
+    def _sum_of_squares(self, rows: BoolArray, terms: FloatArray | IntArray) -> float:
         """Sum the squares of independent terms: those of rows, or their sums over clusters."""
         if self.units is not None:
             terms = np.bincount(self.units[rows], weights=terms)
         return float((terms**2).sum())
 
     def _estimates(
-        self, region: FoundBox, measured: Measured, level: float, *, selected: bool
+        self, region: SignificantBox, statistic: _StatisticOfSample, level: float, *, selected: bool
     ) -> tuple[Estimate, Estimate, Estimate]:
-        """Return the level in the first sample, that in the second, and their difference.
+        """Return a statistic of the first sample, that of the second, and their difference.
 
         Bounds placed by the same rows make the difference too large, bounds placed by half of the rows too small: the
         estimate is the middle of both, the interval reaches from the lower end of the second to the upper end of the
-        first. What the difference loses thereby is taken off both levels, in proportion to their variances.
+        first. What the difference loses thereby is taken off both samples' values, in proportion to their variances.
+        `level` is added to both.
         """
-        (first, first_error), (second, second_error) = (measured(region.rows, group) for group in (0, 1))
-        error = math.hypot(first_error, second_error)
-        by_placing_rows = second - first, error
-        by_other_rows = self._by_halves(region, measured) or by_placing_rows
-        if selected:
-            # Listed because a test of this difference was significant.
-            correct = partial(
-                after_selection,
-                correlation=region.shared,
-                threshold=region.threshold,
-                confidence_level=self.confidence_level,
-            )
-            change = _between(correct(*by_other_rows), correct(*by_placing_rows))
-        else:
-            change = _between(*(self._interval(*estimate) for estimate in (by_other_rows, by_placing_rows)))
-        surplus = second - first - change.value
-        of_second = second_error**2 / error**2 if error > 0 else 0.5
+        first, second = statistic(region.rows, 0), statistic(region.rows, 1)
+        error = math.hypot(first.error, second.error)
+        difference = second.value - first.value
+        apparent = _Measurement(difference, error)
+        honest = self._by_halves(region, statistic) or apparent
+        estimate = partial(self._after_selection, region) if selected else self._interval
+        change = _between(estimate(*honest), estimate(*apparent))
+        surplus = difference - change.value
+        share_of_second = second.error**2 / error**2 if error > 0 else 0.5
         return (
-            self._interval(level + first + (1 - of_second) * surplus, first_error),
-            self._interval(level + second - of_second * surplus, second_error),
+            self._interval(level + first.value + (1 - share_of_second) * surplus, first.error),
+            self._interval(level + second.value - share_of_second * surplus, second.error),
             change,
+        )
+
+    def _after_selection(self, region: SignificantBox, value: float, error: float) -> Estimate:
+        """Return an estimate of a change that is listed because a test of it was significant."""
+        return after_selection(
+            value,
+            error,
+            correlation=region.correlation,
+            threshold=region.threshold,
+            confidence_level=self.confidence_level,
         )
 
     def _interval(self, value: float, error: float) -> Estimate:
         """Return an estimate with as many standard errors either way as its level asks for."""
         return around(value, float(ndtri((1 + self.confidence_level) / 2)) * error, self.confidence_level)
 
-    def _by_halves(self, region: FoundBox, measured: Measured) -> tuple[float, float] | None:
-        """Return the difference, and its error, in the box as placed by rows that it is not measured on.
+    def _by_halves(self, region: SignificantBox, statistic: _StatisticOfSample) -> _Measurement | None:
+        """Return the difference between the samples in the box as placed by rows that it is not measured on.
 
         None where neither half has enough rows for an estimate.
         """
         differences, variances, weights = [], [], []
-        for half in (region.tested_on, ~region.tested_on):
-            rows = half & region.by_other_half
+        for half in (region.test_rows, ~region.test_rows):
+            rows = half & region.rows_by_other_half
             if min(np.bincount(self.labels[rows], minlength=2)) < _FEWEST_OF_EACH:
                 continue
-            (first, first_error), (second, second_error) = (measured(rows, group) for group in (0, 1))
-            differences.append(second - first)
-            variances.append(first_error**2 + second_error**2)
-            weights.append(float(_positive(self.common[rows]).sum()))
+            first, second = statistic(rows, 0), statistic(rows, 1)
+            differences.append(second.value - first.value)
+            variances.append(first.error**2 + second.error**2)
+            weights.append(float(_positive(self.common_weights[rows]).sum()))
         if not weights:
             return None
         shares = np.array(weights) / np.sum(weights)
-        return float(shares @ differences), float(np.sqrt(shares**2 @ variances))
-
-
-Measured = Callable[[BoolArray, int], tuple[float, float]]
-"""Takes rows and a sample, and returns a value of the sample there with its standard error."""
+        return _Measurement(float(shares @ differences), float(np.sqrt(shares**2 @ variances)))
 
 
 def _between(honest: Estimate, apparent: Estimate) -> Estimate:
-    """Return the middle of two estimates, and the interval from the lower end of the first to the upper of the second.
+    """Return the middle of two estimates of a change, of which the first is too small and the second too large.
 
-    Up is where the apparent one lies.
+    The interval reaches from the end of the first that is nearer to 0 to the farther end of both. "Nearer" and
+    "farther" are as the apparent change has them: low and high if it is positive.
     """
-    sign = -1.0 if apparent.value < 0 else 1.0
-    ends = [(sign * e.low, sign * e.high) if sign > 0 else (sign * e.high, sign * e.low) for e in (honest, apparent)]
-    low, high = ends[0][0], max(end for _, end in ends)
-    value = min(max(sign * (honest.value + apparent.value) / 2, low), high)
-    low, high = sorted((sign * low, sign * high))
-    return Estimate(sign * value, low, high, apparent.confidence_level)
+    if apparent.value < 0:
+        return _mirrored(_between(_mirrored(honest), _mirrored(apparent)))
+    low, high = honest.low, max(honest.high, apparent.high)
+    middle = (honest.value + apparent.value) / 2
+    return Estimate(min(max(middle, low), high), low, high, apparent.confidence_level)
+
+
+def _mirrored(estimate: Estimate) -> Estimate:
+    """Return the estimate of minus a number."""
+    return Estimate(-estimate.value, -estimate.high, -estimate.low, estimate.confidence_level)
 
 
 def _positive(weights: FloatArray) -> FloatArray:
-    """Weights, or ones where all are 0: rows of a label that only one sample has."""
+    """Return weights, or ones where all are 0, as those of rows with a label that only one sample has."""
     return weights if weights.sum() > 0 else np.ones_like(weights)
 
 
-def _small_sample(weights: FloatArray) -> float:
+def _small_sample_factor(weights: FloatArray) -> float:
     """Return n / (n - 1), by which squares about a mean of the same n rows are too small."""
-    rows = max(weights.sum() ** 2 / (weights**2).sum(), _LEAST_EFFECTIVE_ROWS)
-    return float(rows / (rows - 1))
+    n = max(weights.sum() ** 2 / (weights**2).sum(), _LEAST_EFFECTIVE_ROWS)
+    return float(n / (n - 1))

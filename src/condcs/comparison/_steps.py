@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
+from condcs._core.arrays import BoolArray, ByValue, FloatArray
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
@@ -30,7 +30,7 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.regions import MeanSteps, mean_steps
+from condcs._inference.regions import boxwise_change
 from condcs._inference.resampling import Resampling
 from condcs._inference.results import Estimate, TestResult
 from condcs._inference.statistics import TestedMeasure
@@ -256,14 +256,14 @@ def measure_sizes(
     level = alpha / len(pair.y)
     effects = []
     for column, values in zip(pair.y, y.T, strict=True):
-        steps = None if column.is_category else [_on_rows(mean_steps(adjustment, values, rng), rows)]
+        by_boxes = None if column.is_category else boxwise_change(adjustment, values, rng).of_rows(rows)
         effects.append(
             measure_effect(
                 column.name,
                 support,
                 _numbers(column, values[rows]),
                 numeric=not column.is_category,
-                steps=steps,
+                by_boxes=by_boxes,
                 implied=_implied(regions, column),
                 confidence_level=1 - level,
                 alpha=level,
@@ -296,11 +296,6 @@ def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
         return None
     value, low, high = (max(ends) for ends in zip(*sizes, strict=True))
     return Estimate(value, low, high, regions[0].changes[0].change.confidence_level)
-
-
-def _on_rows(steps: MeanSteps, rows: IntArray) -> MeanSteps:
-    """Return the steps at some rows."""
-    return MeanSteps(steps.heights[rows], steps.inside[rows], steps.by_all[rows])
 
 
 def _numbers(column: Column, values: FloatArray) -> FloatArray:
