@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.causal import causal_graph, causal_test
-from condcs.causal._conditions import Conditions, has_trend, spectral_line, variance_inflation, widened
+from condcs.causal._conditions import Conditions, has_trend, inflated_pvalue, spectral_line, variance_inflation
 from condcs.causal._series import CausalProblem, Embedding, Link, check_series_table
 from condcs.datasets import make_henon_chain
 from condcs.exceptions import ParameterError
@@ -76,8 +76,8 @@ def test_independent_persistent_series_looked_linked():
         factors.append(variance_inflation(problem, Link(0, 1), target[:, [run]]))
     assert squares.mean() > 1.2
     assert squares.mean() / np.mean(factors) == pytest.approx(1.0, abs=0.12)
-    assert widened(0.05, 1.0) == pytest.approx(0.05)
-    assert widened(0.045500264, 4.0) == pytest.approx(0.317310508)
+    assert inflated_pvalue(0.05, 1.0) == pytest.approx(0.05)
+    assert inflated_pvalue(0.045500264, 4.0) == pytest.approx(0.317310508)
 
 
 def seasonal(n, seed):

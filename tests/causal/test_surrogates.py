@@ -6,7 +6,7 @@ import pytest
 import condcs
 from condcs.causal import ConditionalCS, Embedding, ShiftedWindows, causal_graph, causal_test
 from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
-from condcs.causal._link_tests import block_orders, spread_windows
+from condcs.causal._link_tests import block_permutations, spread_windows
 from condcs.causal._series import CausalProblem, Link, Series
 from condcs.datasets import make_henon_chain, make_nlvar3
 
@@ -79,7 +79,7 @@ def test_statistic_is_the_mean_over_windows(rng):
 
 
 def test_blocks_change_places_whole(problem, rng):
-    orders = block_orders(problem, problem.links[0], 7, 5, rng)
+    orders = block_permutations(problem, problem.links[0], 7, 5, rng)
     whole = problem.rows - problem.rows % 7
     blocks = orders[:, :whole].reshape(5, -1, 7)
     assert (np.diff(blocks, axis=2) == 1).all()

@@ -19,7 +19,7 @@ from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._core.vocabulary import named, setting
 from condcs._measures.formulas import linear_predictor_divergence
-from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger
+from condcs.causal._influence_measures import ConditionalCS, Form, InfluenceBaseline, KernelGranger
 from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
 from condcs.causal._series import CausalProblem, Link, in_common_unit
 
@@ -40,7 +40,7 @@ are the same for any number. At 800 rows, 8 per task were slower, and 100 no fas
 class Scorer:
     """A measure with its bandwidths, ready to be evaluated on windows and orders."""
 
-    def __init__(self, problem: CausalProblem, measure: ConditionalCS | Baseline) -> None:
+    def __init__(self, problem: CausalProblem, measure: ConditionalCS | InfluenceBaseline) -> None:
         if isinstance(measure, KernelGranger):
             # One kernel for several series: they must be in one unit, and so must a bandwidth that was given.
             problem = replace(problem, series=in_common_unit(problem.series))
@@ -72,7 +72,7 @@ class Scorer:
                 advance(1)
         return scores
 
-    def on_orders(self, index: int, orders: Any) -> FloatArray:
+    def on_row_orders(self, index: int, orders: Any) -> FloatArray:
         """Return the scores of one link with the source's rows in other orders."""
         link = self.problem.links[index]
         if isinstance(self.measure, ConditionalCS):
@@ -88,7 +88,7 @@ class Scorer:
         full = isinstance(self.measure, KernelGranger) and self.measure.eigensolver == "full"
         return nullcontext() if full else one_blas_thread()
 
-    def on_everything(self) -> FloatArray:
+    def on_whole_series(self) -> FloatArray:
         """Return the score of each link on the whole series."""
         return self.on_windows(np.zeros((1, 2), np.int64), self.problem.rows)[:, 0]
 

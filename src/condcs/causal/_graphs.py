@@ -347,7 +347,7 @@ def _graph(
         statistics=matrix(tests.statistics),
         pvalues=matrix(tests.pvalues),
         pvalues_adjusted=matrix(false_discovery_control(tests.pvalues, method="bh")),
-        null_distributions=matrix(tests.nulls),
+        null_distributions=matrix(tests.null_distributions),
         embeddings=embeddings,
         measure=tests.measure,
         null=tests.null,

@@ -171,16 +171,16 @@ class TransferEntropy:
         return h_zx - h_yzx + h_yz - h_z
 
 
-Baseline = LinearGranger | KernelGranger | TransferEntropy
+InfluenceBaseline = LinearGranger | KernelGranger | TransferEntropy
 MeasureName = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-InfluenceMeasure = MeasureName | ConditionalCS | Baseline
+InfluenceMeasure = MeasureName | ConditionalCS | InfluenceBaseline
 """A measure, or the name of one with its default options."""
 
 
-def check_measure(measure: InfluenceMeasure) -> ConditionalCS | Baseline:
+def check_measure(measure: InfluenceMeasure) -> ConditionalCS | InfluenceBaseline:
     """Return a measure, or the one with this name and its default options."""
     kinds = (ConditionalCS, LinearGranger, KernelGranger, TransferEntropy)
-    checked: ConditionalCS | Baseline = check_kind("measure", measure, kinds)
+    checked: ConditionalCS | InfluenceBaseline = check_kind("measure", measure, kinds)
     return checked
 
 

@@ -22,9 +22,9 @@ from condcs._inference.repeated_independence import RepeatedIndependence
 from condcs._inference.resampling import ROUNDING, check_numbers, pvalue
 from condcs._inference.results import TestResult
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
-from condcs.causal._conditions import Conditions, variance_inflation, widened
+from condcs.causal._conditions import Conditions, inflated_pvalue, variance_inflation
 from condcs.causal._gram_scores import Scorer
-from condcs.causal._influence_measures import ConditionalCS, InfluenceMeasure, check_measure, f_test
+from condcs.causal._influence_measures import ConditionalCS, InfluenceBaseline, InfluenceMeasure, check_measure, f_test
 from condcs.causal._predictive_choice import EmbeddingOption, embeddings_of
 from condcs.causal._series import (
     FEWEST_ROWS,
@@ -44,9 +44,15 @@ _NEIGHBOURS = 5
 """Rows with a similar past that a permuted row may come from. More of them break more of the dependence of x on the
 past of y, which is to stay; fewer leave few permutations to choose from."""
 
-_STARTS_PER_CALL = 52
+_WINDOW_PAIRS_PER_CALL = 52
 """Pairs of windows that one call to a worker scores. More leave some workers idle at the end; with fewer, the matrices
 that the pairs share are computed more often. The scores are the same for any number."""
+
+_CLOSED_FORM_ROWS = 2000
+"""Rows up to which the p-values of random signs are in closed form; beyond, their matrices would take gigabytes."""
+
+_FEWEST_BLOCKS = 10
+"""Local permutations need at least this many blocks: with fewer, hardly one has another from a similar past."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +114,6 @@ NullName = Literal["auto", "signs", "windows", "circular", "local", "analytic"]
 LinkNull = NullName | Surrogates
 """How surrogates are made, or the name of a null with its default options."""
 
-_CLOSED_FORM_ROWS = 2000
-"""Rows up to which the p-values of random signs are in closed form; beyond, its matrices would take gigabytes."""
-
 
 @dataclass(frozen=True, eq=False)
 class LinkTests(ByValue):
@@ -123,7 +126,7 @@ class LinkTests(ByValue):
 
     scores: FloatArray  # (links,)
     statistics: FloatArray  # (links,)
-    nulls: FloatArray  # (links, resamples)
+    null_distributions: FloatArray  # (links, resamples)
     pvalues: FloatArray  # (links,)
     bandwidths: FloatArray | None  # (links, variables)
     measure: str
@@ -138,23 +141,26 @@ class LinkTests(ByValue):
         return " and ".join(self.null_names)
 
 
-def joined_tests(parts: Sequence[LinkTests], order: Any = slice(None)) -> LinkTests:
+def joined_tests(tests: Sequence[LinkTests], link_order: IntArray | slice = slice(None)) -> LinkTests:
     """Concatenate tests of different links, with the same measure, and then put the links in another order."""
-    bandwidths = [part.bandwidths for part in parts if part.bandwidths is not None]
+    bandwidths = [part.bandwidths for part in tests if part.bandwidths is not None]
     # p-values in closed form have no resamples: NaN takes their place beside those that do.
-    drawn = max(part.nulls.shape[1] for part in parts)
-    nulls = [np.pad(part.nulls, ((0, 0), (0, drawn - part.nulls.shape[1])), constant_values=np.nan) for part in parts]
-    null_names = dict.fromkeys(name for part in parts for name in part.null_names)  # each once, in order
+    most_resamples = max(part.null_distributions.shape[1] for part in tests)
+    null_distributions = []
+    for part in tests:
+        absent = most_resamples - part.null_distributions.shape[1]
+        null_distributions.append(np.pad(part.null_distributions, ((0, 0), (0, absent)), constant_values=np.nan))
+    null_names = dict.fromkeys(name for part in tests for name in part.null_names)  # each once, in order
     return replace(
-        parts[0],
-        window=min(part.window for part in parts),
+        tests[0],
+        window=min(part.window for part in tests),
         null_names=tuple(null_names),
-        scores=np.concatenate([part.scores for part in parts])[order],
-        statistics=np.concatenate([part.statistics for part in parts])[order],
-        nulls=np.concatenate(nulls)[order],
-        pvalues=np.concatenate([part.pvalues for part in parts])[order],
-        bandwidths=np.concatenate(bandwidths)[order] if bandwidths else None,
-        rows_used=np.concatenate([part.rows_used for part in parts])[order],
+        scores=np.concatenate([part.scores for part in tests])[link_order],
+        statistics=np.concatenate([part.statistics for part in tests])[link_order],
+        null_distributions=np.concatenate(null_distributions)[link_order],
+        pvalues=np.concatenate([part.pvalues for part in tests])[link_order],
+        bandwidths=np.concatenate(bandwidths)[link_order] if bandwidths else None,
+        rows_used=np.concatenate([part.rows_used for part in tests])[link_order],
     )
 
 
@@ -211,7 +217,7 @@ def causal_score(
     """
     problem = _two_series_problem(x, y, given, ranks, missing, embedding)
     check_rows(problem)
-    return float(Scorer(problem, check_measure(measure)).on_everything()[0])
+    return float(Scorer(problem, check_measure(measure)).on_whole_series()[0])
 
 
 @public
@@ -279,13 +285,13 @@ def causal_test(
     bandwidths = {}
     if tests.bandwidths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
-        bandwidths = {name: np.array([b]) for name, b in zip(names, tests.bandwidths[0], strict=True)}
+        bandwidths = {name: np.array([width]) for name, width in zip(names, tests.bandwidths[0], strict=True)}
     form = measure.form if isinstance(measure, ConditionalCS) else "corrected"
-    e = problem.embedding
+    embedding_used = problem.embedding
     return TestResult(
         statistic=float(tests.statistics[0]),
         pvalue=float(tests.pvalues[0]),
-        null_distribution=tests.nulls[0],
+        null_distribution=tests.null_distributions[0],
         measure=tests.measure,
         null=tests.null,
         sizes=(min(tests.window, int(tests.rows_used[0])),),
@@ -294,10 +300,10 @@ def causal_test(
             "score": float(tests.scores[0]),
             "rows_used": int(tests.rows_used[0]),
             "form": form,
-            "lag": e.lag,
-            "delay": e.source_steps[0],
-            "order_x": e.order_x,
-            "order_y": e.order_y,
+            "lag": embedding_used.lag,
+            "delay": embedding_used.source_steps[0],
+            "order_x": embedding_used.order_x,
+            "order_y": embedding_used.order_y,
             "minimum_offset": tests.minimum_offset,
             "nonnegative": form == "corrected",
         },
@@ -307,17 +313,24 @@ def causal_test(
 def _two_series_problem(
     x: Array, y: Array, given: Any, ranks: bool, missing: Missing, embedding: EmbeddingOption
 ) -> CausalProblem:
-    others = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    """Check two series and those that are conditioned on; they are series 0, 1, and 2, 3, ... of the problem."""
+    if given is None:
+        others = []
+    elif isinstance(given, list | tuple):
+        others = list(given)
+    else:
+        others = [given]
     series = [check_one_series("x", x, "x", missing), check_one_series("y", y, "y", missing)]
     for i, z in enumerate(others):
         name = "given" if len(others) == 1 else f"given[{i}]"
         series.append(check_one_series(name, z, name, missing))
     check_same_length(*series)
     check_different(series)
-    series = in_ranks(series) if check_flag("ranks", ranks) else series
-    links = (Link(0, 1, tuple(range(2, len(series)))),)
-    chosen = embeddings_of(series, [1], embedding, conditional=len(series) > 2)[0]
-    return CausalProblem(tuple(series), chosen, links)
+    if check_flag("ranks", ranks):
+        series = in_ranks(series)
+    link = Link(source=0, target=1, conditioning_set=tuple(range(2, len(series))))
+    (target_embedding,) = embeddings_of(series, [link.target], embedding, conditional=len(series) > 2)
+    return CausalProblem(tuple(series), target_embedding, (link,))
 
 
 def run_link_tests(
@@ -331,192 +344,249 @@ def run_link_tests(
     conditions: Conditions | None = None,
 ) -> LinkTests:
     """Score all links of a problem on the data and on surrogates, or test them by signs given the conditions."""
-    chosen = check_measure(measure)
-    by_residuals = isinstance(chosen, ConditionalCS)
-    surrogates: Surrogates | None = None
-    if null == "auto" and not by_residuals:
-        null = "windows"
-    if null == "signs" and not by_residuals:
-        raise ParameterError(
-            f"`{setting('null', 'signs')}` must go with {setting('measure', 'conditional_cs')}, got {chosen.name!r}: "
-            f"it is a test of its own. Pass {setting('null', 'windows')}."
-        )
-    if null == "analytic" and chosen.name != "linear_granger":
-        raise ParameterError(
-            f"`{setting('null', 'analytic')}` must go with {setting('measure', 'linear_granger')}, got "
-            f"{chosen.name!r}: no other measure has a distribution in closed form here. Pass "
-            f"{setting('null', 'windows')}."
-        )
-    if null not in ("auto", "signs", "analytic"):
-        kinds = (ShiftedWindows, CircularShifts, LocalPermutations)
-        surrogates = check_kind("null", null, kinds, "auto", "signs", "analytic")
-    count = check_integer("n_resamples", n_resamples, 1)
+    checked_measure = check_measure(measure)
+    checked_null = _check_null(null, checked_measure)
+    resamples = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     check_rows(problem)
-    if null == "auto":
-        return _by_noise(problem, chosen, count, generator, progress=progress)
-    scorer = Scorer(problem, chosen)
-    if null == "analytic":
-        return _analytic(scorer)
-    title = f"{chosen.name}, {null if surrogates is None else surrogates.name} null"
-    with progress_bar(len(problem.links), progress, title) as advance:
-        if surrogates is None:
-            return _by_signs(scorer, conditions or Conditions(problem), count, generator, advance)
-        if isinstance(surrogates, ShiftedWindows):
-            return _by_windows(scorer, surrogates, count, generator, advance)
-        return _by_orders(scorer, surrogates, count, generator, advance)
+    if checked_null == "auto":
+        return _links_by_noise(problem, checked_measure, resamples, generator, progress=progress)
+    scorer = Scorer(problem, checked_measure)
+    if checked_null == "analytic":
+        return _links_by_f_test(scorer)
+    null_name = checked_null if isinstance(checked_null, str) else checked_null.name
+    with progress_bar(len(problem.links), progress, f"{checked_measure.name}, {null_name} null") as advance:
+        if isinstance(checked_null, str):
+            return _links_by_signs(scorer, conditions or Conditions(problem), resamples, generator, advance)
+        if isinstance(checked_null, ShiftedWindows):
+            return _links_by_windows(scorer, checked_null, resamples, generator, advance)
+        return _links_by_reordering(scorer, checked_null, resamples, generator, advance)
 
 
-def _by_noise(
-    problem: CausalProblem, measure: InfluenceMeasure, n_resamples: int, rng: np.random.Generator, *, progress: bool
+def _check_null(
+    null: LinkNull, measure: ConditionalCS | InfluenceBaseline
+) -> Literal["auto", "signs", "analytic"] | Surrogates:
+    """Check that a null goes with the measure; "auto" is "windows" for all measures but conditional CS."""
+    has_residual_test = isinstance(measure, ConditionalCS)
+    if null == "auto" and not has_residual_test:
+        null = "windows"
+    if null == "signs" and not has_residual_test:
+        raise ParameterError(
+            f"`{setting('null', 'signs')}` must go with {setting('measure', 'conditional_cs')}, got {measure.name!r}: "
+            f"it is a test of its own. Pass {setting('null', 'windows')}."
+        )
+    if null == "analytic" and measure.name != "linear_granger":
+        raise ParameterError(
+            f"`{setting('null', 'analytic')}` must go with {setting('measure', 'linear_granger')}, got "
+            f"{measure.name!r}: no other measure has a distribution in closed form here. Pass "
+            f"{setting('null', 'windows')}."
+        )
+    if null == "auto" or null == "signs" or null == "analytic":
+        return null
+    kinds = (ShiftedWindows, CircularShifts, LocalPermutations)
+    surrogates: Surrogates = check_kind("null", null, kinds, "auto", "signs", "analytic")
+    return surrogates
+
+
+def _links_by_noise(
+    problem: CausalProblem,
+    measure: ConditionalCS | InfluenceBaseline,
+    n_resamples: int,
+    rng: np.random.Generator,
+    *,
+    progress: bool,
 ) -> LinkTests:
     """Test links by signs if what they are conditioned on leaves noise of the target, and others by windows."""
     conditions = Conditions(problem)
-    noisy = np.array([conditions.leave_noise(link) for link in problem.links])
-    groups: dict[NullName, IntArray] = {"signs": np.flatnonzero(noisy), "windows": np.flatnonzero(~noisy)}
+    is_noisy = np.array([conditions.leave_noise(link) for link in problem.links])  # (links,)
+    links_by_null: dict[NullName, IntArray] = {"signs": np.flatnonzero(is_noisy), "windows": np.flatnonzero(~is_noisy)}
     tests = []
-    for name, members in groups.items():
-        if len(members):
-            subproblem = replace(problem, links=tuple(problem.links[index] for index in members))
+    for name, indices in links_by_null.items():
+        if len(indices):
+            subproblem = replace(problem, links=tuple(problem.links[index] for index in indices))
             tests.append(
                 run_link_tests(subproblem, measure, name, n_resamples, rng, progress=progress, conditions=conditions)
             )
     # Tests come null by null; sorting their indices brings them back into the order of the links.
-    indices = np.concatenate(list(groups.values()))
-    return joined_tests(tests, np.argsort(indices))
+    indices_of_tests = np.concatenate(list(links_by_null.values()))
+    return joined_tests(tests, np.argsort(indices_of_tests))
 
 
-def _by_windows(
+def _links_by_windows(
     scorer: Scorer, null: ShiftedWindows, n_resamples: int, rng: np.random.Generator, advance: Any
 ) -> LinkTests:
+    """Compare the mean score of windows at the same times with that of windows at different times."""
     n = scorer.problem.rows
-    fewest, most = min(FEWEST_ROWS, n // 2), n - 1
-    half = n // 2 if null.window is None else null.window
-    window = check_integer("window", half, fewest, most, because=f" (there are {n} rows)")
-    offset = window // 2 if null.minimum_offset is None else null.minimum_offset
-    draws = shifted_windows(n, window=window, minimum_offset=offset, count=n_resamples, rng=rng)
-    count = check_integer("n_windows", null.n_windows, 1)
-    starts = spread_windows(draws, n, window, count) if count > 1 else np.concatenate([[[0, 0]], draws])
+    window = check_integer(
+        "window",
+        n // 2 if null.window is None else null.window,
+        min(FEWEST_ROWS, n // 2),
+        n - 1,
+        because=f" (there are {n} rows)",
+    )
+    minimum_offset = window // 2 if null.minimum_offset is None else null.minimum_offset
+    draws = shifted_windows(n, window=window, minimum_offset=minimum_offset, count=n_resamples, rng=rng)
+    n_windows = check_integer("n_windows", null.n_windows, 1)
+    # Starts of pairs of windows, ((1 + draws) * n_windows, 2); the first `n_windows` are the data, at offset 0.
+    window_pairs = np.concatenate([[[0, 0]], draws])
+    if n_windows > 1:
+        window_pairs = spread_windows(draws, n, window, n_windows)
     if active_workers() is None:
-        values = scorer.on_windows(starts, window, advance)
+        values = scorer.on_windows(window_pairs, window, advance)
     else:
-        batches = ((starts[i : i + _STARTS_PER_CALL], window) for i in range(0, len(starts), _STARTS_PER_CALL))
-        values = np.concatenate(list(_answers(scorer, Scorer.on_windows, batches)), axis=1)
-    # (links, (1 + draws) * count) -> (links, 1 + draws): the mean over the windows of one offset.
-    scores = values.reshape(len(values), -1, count).mean(axis=2)
-    return _finished(scorer, null, scores[:, 0], scores[:, 1:], scorer.on_everything(), window, offset)
+        firsts = range(0, len(window_pairs), _WINDOW_PAIRS_PER_CALL)
+        calls = ((window_pairs[i : i + _WINDOW_PAIRS_PER_CALL], window) for i in firsts)
+        values = np.concatenate(list(_scores_of_calls(scorer, Scorer.on_windows, calls)), axis=1)
+    # (links, (1 + draws) * n_windows) -> (links, 1 + draws): the mean over the windows of one offset.
+    scores = values.reshape(len(values), -1, n_windows).mean(axis=2)
+    # Several windows are spread from the first row to the last; a single one is all that its test sees.
+    rows_used = window if n_windows == 1 else n
+    return _tests_by_surrogates(
+        scorer,
+        null.name,
+        scores=scorer.on_whole_series(),
+        statistics=scores[:, 0],
+        null_distributions=scores[:, 1:],
+        window=window,
+        minimum_offset=minimum_offset,
+        rows_used=rows_used,
+    )
 
 
-def spread_windows(draws: IntArray, n: int, window: int, count: int) -> IntArray:
-    """Return starts of `count` pairs of windows for the series as it is (offset 0) and for the offset of each draw.
+def spread_windows(draws: IntArray, n: int, window: int, n_windows: int) -> IntArray:
+    """Return pairs of windows for the series as it is (offset 0) and for the offset of each draw.
 
-    The pairs of an offset are evenly spaced over all starts at which both windows fit; `count` rows for each offset.
+    Each draw and each pair is (source start, target start). The pairs of an offset are evenly spaced over all starts at
+    which both windows fit; there are `n_windows` rows for each offset, those of offset 0 first.
     """
-    offset = np.concatenate([[0], draws[:, 0] - draws[:, 1]])[:, None]  # (1 + draws, 1)
+    source_starts, target_starts = draws.T
+    offset = np.concatenate([[0], source_starts - target_starts])[:, None]  # (1 + draws, 1)
     # The first and the last start of the target's window at which the source's window fits, too.
-    first, last = np.maximum(0, -offset), n - window - np.maximum(0, offset)
-    target = np.rint(first + (last - first) * np.linspace(0, 1, count)).astype(np.int64)  # (1 + draws, count)
+    first = np.maximum(0, -offset)
+    last = n - window - np.maximum(0, offset)
+    target = np.rint(first + (last - first) * np.linspace(0, 1, n_windows)).astype(np.int64)  # (1 + draws, n_windows)
     return np.stack([target + offset, target], axis=2).reshape(-1, 2)
 
 
-def _by_orders(
+def _links_by_reordering(
     scorer: Scorer,
     null: CircularShifts | LocalPermutations,
     n_resamples: int,
     rng: np.random.Generator,
     advance: Any,
 ) -> LinkTests:
+    """Compare the score of the whole series with those after the rows of the source are put in other orders."""
     problem, n = scorer.problem, scorer.problem.rows
-    streams = rng.spawn(len(problem.links))
-    offset, orders = None, np.empty((0, n), np.int64)
+    link_rngs = rng.spawn(len(problem.links))
+    minimum_offset: int | None = None
+    shifted_orders: IntArray = np.empty((0, n), np.int64)
     if isinstance(null, CircularShifts):
-        offset = max(1, n // 10) if null.minimum_offset is None else null.minimum_offset
-        offsets = circular_shifts(n, minimum_offset=offset, count=n_resamples, rng=rng)
-        orders = (np.arange(n) + offsets[:, None]) % n
+        minimum_offset = max(1, n // 10) if null.minimum_offset is None else null.minimum_offset
+        shifts = circular_shifts(n, minimum_offset=minimum_offset, count=n_resamples, rng=rng)
+        shifted_orders = (np.arange(n) + shifts[:, None]) % n  # (resamples, n)
     else:
-        check_integer("block", null.block, 1, n // 10, because=f" (a tenth of the {n} rows)")
+        longest = n // _FEWEST_BLOCKS
+        check_integer("block", null.block, 1, longest, because=f" (a tenth of the {n} rows)")
 
-    def calls() -> Iterator[tuple[int, Any]]:
-        for index, (link, stream) in enumerate(zip(problem.links, streams, strict=True)):
-            drawn: IntArray = orders
+    def calls() -> Iterator[tuple[int, IntArray]]:
+        """Yield the index of each link, with orders of rows: as they are, then one for each resample."""
+        for index, (link, link_rng) in enumerate(zip(problem.links, link_rngs, strict=True)):
+            row_orders = shifted_orders  # the same for all links
             if isinstance(null, LocalPermutations):
-                drawn = block_orders(problem, link, null.block, n_resamples, stream)
-            yield index, np.concatenate([np.arange(n)[None], drawn])
+                row_orders = block_permutations(problem, link, null.block, n_resamples, link_rng)
+            yield index, np.concatenate([np.arange(n)[None], row_orders])
 
-    rows = []
-    for link_scores in _answers(scorer, Scorer.on_orders, calls()):
-        rows.append(link_scores)
+    scores_by_link = []
+    for link_scores in _scores_of_calls(scorer, Scorer.on_row_orders, calls()):
+        scores_by_link.append(link_scores)
         advance(1)
-    scores = np.array(rows)  # (links, 1 + resamples); column 0 is the order as it is
-    return _finished(scorer, null, scores[:, 0], scores[:, 1:], scores[:, 0], n, offset)
+    scores = np.array(scores_by_link)  # (links, 1 + resamples); column 0 is the order as it is
+    return _tests_by_surrogates(
+        scorer,
+        null.name,
+        scores=scores[:, 0],
+        statistics=scores[:, 0],
+        null_distributions=scores[:, 1:],
+        window=n,
+        minimum_offset=minimum_offset,
+        rows_used=n,
+    )
 
 
-def _answers(
+def _scores_of_calls(
     scorer: Scorer, method: Callable[..., FloatArray], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[FloatArray]:
     """Yield what a method of the scorer returns for each call, in order; computed by joblib's active workers."""
     workers = active_workers()
     if workers is None:
         return (method(scorer, *call) for call in calls)
-    shared = Shared(partial(_itself, scorer))
+    shared = Shared(partial(_identity, scorer))
     return in_order(spread(method, ((shared, *call) for call in calls), workers))
 
 
-def _itself(scorer: Scorer) -> Scorer:
+def _identity(scorer: Scorer) -> Scorer:
+    """Return the scorer: a worker makes its copy of what is shared by a call."""
     return scorer
 
 
-def block_orders(problem: CausalProblem, link: Link, block: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw orders in which blocks of rows change places with blocks that start from a similar past of the target."""
+def block_permutations(
+    problem: CausalProblem, link: Link, block: int, count: int, rng: np.random.Generator
+) -> IntArray:
+    """Draw orders of rows (count x n) in which blocks take the place of others that start from a similar past of y."""
     n = problem.rows
     condition = problem.parts(link)[1]
-    first = np.arange(0, n - n % block, block)
-    drawn = local_permutations(condition[first], neighbours=min(_NEIGHBOURS, len(first)), count=count, rng=rng)
-    orders = np.tile(np.arange(n), (count, 1))
+    first_rows = np.arange(0, n - n % block, block)  # (blocks,)
+    neighbours = min(_NEIGHBOURS, len(first_rows))
+    drawn_blocks = local_permutations(condition[first_rows], neighbours=neighbours, count=count, rng=rng)
+    # Rows after the last whole block stay where they are.
+    row_orders = np.tile(np.arange(n), (count, 1))
     for step in range(block):
-        orders[:, first + step] = first[drawn] + step
-    return orders
+        row_orders[:, first_rows + step] = first_rows[drawn_blocks] + step
+    return row_orders
 
 
-def _by_signs(
+def _links_by_signs(
     scorer: Scorer, conditions: Conditions, n_resamples: int, rng: np.random.Generator, advance: Any
 ) -> LinkTests:
     """Test each link by products of residuals under random signs; the scores are those of the whole series."""
-    problem, tests = scorer.problem, RepeatedIndependence()
+    problem, closed_form_test = scorer.problem, RepeatedIndependence()
     pvalues = np.empty(len(problem.links))
     rows_used = np.empty(len(problem.links), np.int64)
-    for index, (link, stream) in enumerate(zip(problem.links, rng.spawn(len(problem.links)), strict=True)):
-        values = conditions.of(link)
+    link_rngs = rng.spawn(len(problem.links))
+    for index, (link, link_rng) in enumerate(zip(problem.links, link_rngs, strict=True)):
+        indices = conditions.of(link)
         target, _, source = problem.parts(link)
-        condition, complete = conditions.columns(values), conditions.complete(values)
+        complete = conditions.complete(indices)  # (rows,)
         rows_used[index] = complete.sum()
-        x, y, z = (part[complete] for part in (source, target, condition))
+        x, y, z = (part[complete] for part in (source, target, conditions.columns(indices)))
         if len(y) <= _CLOSED_FORM_ROWS:
-            p = tests(x, y, z).pvalue
+            p = closed_form_test(x, y, z).pvalue
         else:
-            p = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
+            p = independence_test(x, y, given=z, n_resamples=n_resamples, rng=link_rng).pvalue
         # What all pasts, that of the source among them, do not explain of the target tells of its memory.
         of_source = ((link.source, step) for step in problem.embedding.source_steps)
-        residuals = conditions.residuals(link.target, tuple(sorted({*values, *of_source})))
-        pvalues[index] = widened(p, variance_inflation(problem, link, residuals))
+        residuals = conditions.residuals(link.target, tuple(sorted({*indices, *of_source})))
+        pvalues[index] = inflated_pvalue(p, variance_inflation(problem, link, residuals))
         advance(1)
-    return _in_closed_form(scorer, "signs", scorer.on_everything(), -np.log10(pvalues), pvalues, rows_used)
+    return _tests_in_closed_form(scorer, "signs", scorer.on_whole_series(), -np.log10(pvalues), pvalues, rows_used)
 
 
-def _analytic(scorer: Scorer) -> LinkTests:
+def _links_by_f_test(scorer: Scorer) -> LinkTests:
+    """Test each link by the F distribution of linear Granger causality."""
     statistics, pvalues = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links]).T
     check_numbers(pvalues, "for the series as given")
     rows_used = np.full(len(pvalues), scorer.problem.rows)
-    return _in_closed_form(scorer, "analytic", statistics, statistics, pvalues, rows_used)
+    return _tests_in_closed_form(scorer, "analytic", statistics, statistics, pvalues, rows_used)
 
 
-def _in_closed_form(
+def _tests_in_closed_form(
     scorer: Scorer, null: str, scores: FloatArray, statistics: FloatArray, pvalues: FloatArray, rows_used: IntArray
 ) -> LinkTests:
+    """Collect tests without resamples."""
     return LinkTests(
         scores=scores,
         statistics=statistics,
-        nulls=np.empty((len(pvalues), 0)),
+        null_distributions=np.empty((len(pvalues), 0)),
         pvalues=pvalues,
         bandwidths=scorer.bandwidths,
         measure=scorer.measure.name,
@@ -527,28 +597,31 @@ def _in_closed_form(
     )
 
 
-def _finished(
+def _tests_by_surrogates(
     scorer: Scorer,
-    null: Surrogates,
-    statistics: FloatArray,
-    nulls: FloatArray,
+    null_name: str,
     scores: FloatArray,
+    statistics: FloatArray,
+    null_distributions: FloatArray,
+    *,
     window: int,
-    offset: int | None,
+    minimum_offset: int | None,
+    rows_used: int,
 ) -> LinkTests:
-    pvalues = np.array([pvalue(float(s), drawn, rounding=ROUNDING) for s, drawn in zip(statistics, nulls, strict=True)])
-    # Several windows are spread from the first row to the last; a single one is all that its test sees.
-    one_window = isinstance(null, ShiftedWindows) and null.n_windows == 1
-    rows = window if one_window else scorer.problem.rows
+    """Collect tests that compare the statistic of each link with those of its surrogates, shape (links, resamples)."""
+    pvalues = [
+        pvalue(float(statistic), null_scores, rounding=ROUNDING)
+        for statistic, null_scores in zip(statistics, null_distributions, strict=True)
+    ]
     return LinkTests(
         scores=scores,
         statistics=statistics,
-        nulls=nulls,
-        pvalues=pvalues,
+        null_distributions=null_distributions,
+        pvalues=np.array(pvalues),
         bandwidths=scorer.bandwidths,
         measure=scorer.measure.name,
-        null_names=(null.name,),
+        null_names=(null_name,),
         window=window,
-        minimum_offset=offset,
-        rows_used=np.full(len(pvalues), rows),
+        minimum_offset=minimum_offset,
+        rows_used=np.full(len(pvalues), rows_used),
     )
