@@ -18,7 +18,7 @@ from condcs._inference.statistics import (
     pool_statistic,
     total_divergence,
 )
-from condcs._inference.views import AnchoredContrasts, sample_contrasts
+from condcs._inference.views import AnchoredViews, views_of_samples
 from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MEASURES
 from condcs._parallel import many_rows
@@ -98,7 +98,7 @@ def test_the_divergence_by_anchors_is_right_on_average_even_where_low_rank_fails
     assert abs(np.mean(found) - exact) < 4 * np.std(found, ddof=1) / np.sqrt(60)
 
 
-def _contrasts(categories=False):
+def _views(categories=False):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(90, 2))
     if categories:
@@ -106,30 +106,30 @@ def _contrasts(categories=False):
     smoother = Smoother(x, [False, categories])
     response = adjusted_response(x[:, :1] + rng.normal(size=(90, 1)), [False], smoother)
     chance = np.linspace(0.3, 0.7, 90)
-    return sample_contrasts(response, smoother, np.column_stack([1 - chance, chance])), rng
+    return views_of_samples(response, smoother, np.column_stack([1 - chance, chance])), rng
 
 
 @pytest.mark.parametrize("categories", [False, True])
 def test_views_by_anchors_are_their_formulas(categories, many_chunks):
-    contrasts, rng = _contrasts(categories)
+    views, rng = _views(categories)
     rows = np.sort(rng.choice(90, 20, replace=False))
     u = rng.integers(2, size=(90, 4)) - rng.uniform(size=(90, 1))
-    found = dict(zip(contrasts.names, AnchoredContrasts(contrasts, rows)(lambda r: [u[r]]), strict=True))
-    all_pairs = dict(zip(contrasts.names, contrasts([u]), strict=True))
-    for name in (*contrasts.sums, *contrasts.largest):
+    found = dict(zip(views.names, AnchoredViews(views, rows)(lambda r: [u[r]]), strict=True))
+    all_pairs = dict(zip(views.names, views([u]), strict=True))
+    for name in (*views.sums, *views.largest):
         np.testing.assert_allclose(found[name], all_pairs[name])
-    numbers, codes = contrasts.smoother.numbers, contrasts.smoother.categories
+    numbers, codes = views.smoother.numbers, views.smoother.categories
     squared = ((numbers[:, None] - numbers) ** 2).sum(-1)
     same = np.where(codes[0][:, None] == codes[0], 1.0, 0.3) if categories else 1.0
-    for name, (bandwidth, (features,)) in contrasts.kernels.items():
+    for name, (bandwidth, (features,)) in views.kernels.items():
         spectrum, turn = np.linalg.eigh(features.T @ features / 90)
         kept = spectrum > 1e-6 * spectrum[-1]
         white = features @ (turn[:, kept] / np.sqrt(spectrum[kept])) @ turn[:, kept].T
-        h = (np.exp(-squared / (contrasts.unit * bandwidth**2)) * same * (white @ features.T))[rows]
+        h = (np.exp(-squared / (views.unit * bandwidth**2)) * same * (white @ features.T))[rows]
         kernel = h.T @ h
         diagonal = np.diag(kernel)
         pairs = np.einsum("ip,ij,jp->p", u, kernel, u) - diagonal @ u**2
-        variance = contrasts.variances[:, 0]
+        variance = views.variances[:, 0]
         scale = np.sum(u**2, axis=0) / np.sum(variance)
         squares = (diagonal @ u**2 + diagonal @ variance * scale) / 2
         np.testing.assert_allclose(found[name], pairs / squares, rtol=1e-6)
@@ -137,13 +137,13 @@ def test_views_by_anchors_are_their_formulas(categories, many_chunks):
 
 def test_the_kernel_of_the_anchors_is_close_to_that_of_all_pairs():
     """Over redrawn labels the two statistics go together: the anchors stand for all rows."""
-    contrasts, rng = _contrasts()
+    views, rng = _views()
     u = rng.integers(2, size=(90, 300)) - 0.5
-    by_anchors = AnchoredContrasts(contrasts, np.arange(90))(lambda rows: [u[rows]])
-    for name in contrasts.kernels:
-        place = contrasts.names.index(name)
+    by_anchors = AnchoredViews(views, np.arange(90))(lambda rows: [u[rows]])
+    for name in views.kernels:
+        place = views.names.index(name)
         # Two statistics that have nothing to do with each other would correlate by less than 0.2 in 300 draws.
-        assert np.corrcoef(by_anchors[place], contrasts([u])[place])[0, 1] > 0.8
+        assert np.corrcoef(by_anchors[place], views([u])[place])[0, 1] > 0.8
 
 
 def test_chunks_of_rows_change_nothing_but_rounding(monkeypatch):

@@ -19,7 +19,7 @@ from condcs._inference.repeated_independence import (
     closed_form,
 )
 from condcs._inference.responses import adjusted_response, wave_features
-from condcs._inference.views import dependence_contrasts
+from condcs._inference.views import views_of_dependence
 
 
 def test_moments_are_those_of_all_signs():
@@ -86,13 +86,13 @@ def test_views_have_the_pvalues_of_many_resamples(n):
     x, y = z + first, np.sin(z) + second
     smoother, own = QuickSmoother(z), (False,)
     responses = [adjusted_response(values, own, smoother) for values in (x, y)]
-    contrasts = dependence_contrasts(*responses, smoother.residuals(wave_features(x, own))[0], smoother)
+    views = views_of_dependence(*responses, smoother.residuals(wave_features(x, own))[0], smoother)
     signs = np.column_stack([np.ones(n), rng.choice([-1.0, 1.0], size=(n, 2000))])
-    values = contrasts([signs])
+    values = views([signs])
     drawn = np.mean(values[:, 1:] >= values[:, :1], axis=1)
-    found = closed_form(contrasts)
+    found = closed_form(views)
     assert found == RepeatedIndependence()(x, y, z)
-    for name, p in zip(contrasts.names, drawn, strict=True):
+    for name, p in zip(views.names, drawn, strict=True):
         # The largest of several sums has Bonferroni's bound.
         assert found.pvalues[name] == pytest.approx(p, abs=0.06) or (
             name in ("moderated", "spread") and found.pvalues[name] > p

@@ -5,7 +5,7 @@ import pytest
 
 import condcs
 from condcs._inference.responses import adjusted_response
-from condcs._inference.views import dependence_contrasts
+from condcs._inference.views import views_of_dependence
 from condcs._regression.smoother import Smoother
 from condcs.exceptions import ParameterError
 
@@ -110,7 +110,7 @@ def test_what_regressions_use_up_is_missing_from_the_signs_of_the_data(monkeypat
     squares = []
     for _ in range(1000):
         x, y = (adjusted_response(rng.normal(size=(54, 1)), (False,), smoother) for _ in range(2))
-        contrasts = dependence_contrasts(x, y, x.narrow, smoother)
-        products = contrasts.sums["linear"][:, 0]
-        squares.append((contrasts.signs @ products) ** 2 / np.sum(products**2))
+        views = views_of_dependence(x, y, x.narrow, smoother)
+        products = views.sums["linear"][:, 0]
+        squares.append((views.data_signs @ products) ** 2 / np.sum(products**2))
     assert abs(np.mean(squares) - 1) < 3.3 * np.sqrt(2 / 1000)

@@ -7,7 +7,7 @@ import condcs
 from condcs._inference.propensities import Propensity, warn_if_unreliable
 from condcs._inference.resampling import _chances, combined_evidence
 from condcs._inference.responses import _kernel_features, adjusted_response, pair_median_square
-from condcs._inference.views import sample_contrasts, view_weights
+from condcs._inference.views import view_weights, views_of_samples
 from condcs._regression.smoother import Smoother
 from condcs.exceptions import BalanceWarning, OverlapWarning
 
@@ -20,13 +20,13 @@ def problem():
     smoother = Smoother(x, [False, False])
     response = adjusted_response(y, [False], smoother)
     chance = np.linspace(0.2, 0.7, 60)
-    return smoother, response, sample_contrasts(response, smoother, np.column_stack([1 - chance, chance])), rng
+    return smoother, response, views_of_samples(response, smoother, np.column_stack([1 - chance, chance])), rng
 
 
 def test_views_are_their_formulas(problem):
-    smoother, response, contrasts, rng = problem
+    smoother, response, views, rng = problem
     u = rng.integers(2, size=(60, 3)) - rng.uniform(size=(60, 1))
-    found = dict(zip(contrasts.names, contrasts([u]), strict=True))
+    found = dict(zip(views.names, views([u]), strict=True))
     r, variance = response.columns[:, 0], np.linspace(0.2, 0.7, 60) * np.linspace(0.8, 0.3, 60)
     squares = (u**2 + variance[:, None] * np.sum(u**2, axis=0) / np.sum(variance)) / 2
     np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (r**2 @ squares))
@@ -41,11 +41,11 @@ def test_views_are_their_formulas(problem):
 
 
 def test_views_do_not_depend_on_tiles_or_threads(problem):
-    _, _, contrasts, rng = problem
+    _, _, views, rng = problem
     u = rng.integers(2, size=(60, 3)) - 0.5
-    expected = contrasts([u])
+    expected = views([u])
     with condcs.config_context(tile=7, n_threads=2):
-        np.testing.assert_allclose(contrasts([u]), expected, rtol=1e-10)
+        np.testing.assert_allclose(views([u]), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("others", [["slopes", "local"], ["spread", "shape", "products", "divergence"]])

@@ -43,7 +43,7 @@ from condcs._inference.statistics import (
     pool_statistic,
     pooled_variables,
 )
-from condcs._inference.views import AnchoredContrasts, Contrasts, sample_contrasts, view_weights
+from condcs._inference.views import AnchoredViews, SurpriseViews, view_weights, views_of_samples
 from condcs._inference.weights_and_clusters import (
     RowOptions,
     checked_clusters,
@@ -109,8 +109,8 @@ def conditional_test(
     measure : str
         A registered measure that takes x and y.
     views : {"all", "measure"}, optional
-        "all" combines the measure on the adjusted response with contrasts of the mean, the amplitude, the spread,
-        slopes, products of inputs, and with kernels for local changes and changes of shape. "measure" is the
+        "all" combines the measure on the adjusted response with views of the mean, the amplitude, the spread, slopes,
+        and products of inputs, and with kernels for local changes and changes of shape. "measure" is the
         measure alone on the response as it is, the paper's statistic. By default "all" with null="propensity", except
         for bandwidth="aggregate", and "measure" with the other nulls.
     null : {"propensity", "permutation", "local"}
@@ -224,33 +224,33 @@ class PreparedViews:
     """All that the views of labels are evaluated from: data only, so that workers can receive it."""
 
     pool: MeasuredPool  # for the divergence: the adjusted response, with weights
-    contrasts: Contrasts  # the other views
+    surprise_views: SurpriseViews  # the other views
     propensity: Propensity  # what labels are redrawn from
-    view_anchors: IntArray | None  # rows that stand for all in the contrasts' sums over pairs; None if all pairs count
+    view_anchors: IntArray | None  # rows that stand for all in their sums over pairs of rows; None if all pairs count
 
     @property
     def names(self) -> tuple[str, ...]:
         """Which views there are."""
-        return (*self.contrasts.names, "divergence")
+        return (*self.surprise_views.names, "divergence")
 
     def statistic(self) -> Callable[[LabelArray], FloatArray]:
         """Return a function from labels (P x n) to views (P x views), the divergence last."""
-        divergence, contrasts = pool_statistic(self.pool), self._contrasts()
+        divergence, of_surprises = pool_statistic(self.pool), self._statistic_of_surprises()
         # With anchors both halves of the work report what is done, without them the divergence alone does.
         progress_share = 1.0 if self.view_anchors is None else 0.5
 
         def values(labels: LabelArray) -> FloatArray:
             with part_of_the_work(progress_share):
-                of_contrasts = contrasts(self.propensity.surprises_by_rows(labels))  # (views - 1, P)
-                return np.column_stack([of_contrasts.T, divergence(labels)])
+                views = of_surprises(self.propensity.surprises_by_rows(labels))  # (views - 1, P)
+                return np.column_stack([views.T, divergence(labels)])
 
         return values
 
-    def _contrasts(self) -> Callable[[SurprisesByRows], FloatArray]:
-        """Return a function from surprises to the views that are contrasts (views x P)."""
+    def _statistic_of_surprises(self) -> Callable[[SurprisesByRows], FloatArray]:
+        """Return a function from surprises to the views that are made of them (views - 1, P)."""
         if self.view_anchors is None:
-            return lambda surprises_by_rows: self.contrasts(surprises_by_rows(slice(None)))
-        return AnchoredContrasts(self.contrasts, self.view_anchors)
+            return lambda surprises_by_rows: self.surprise_views(surprises_by_rows(slice(None)))
+        return AnchoredViews(self.surprise_views, self.view_anchors)
 
     def diagnostics(self) -> dict[str, Any]:
         """Return what the result says about how far the null can be trusted, and what was used."""
@@ -311,13 +311,13 @@ def _prepare_views(
         of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
         fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, n_samples, rng)
 
-    # 4. The views: the measure on the adjusted response, and contrasts of labels minus their probabilities.
+    # 4. The views: the measure on the adjusted response, and what is made of labels minus their probabilities.
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):
             tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
         pool = tested.pool(samples.x, _split(response.adjusted, samples.y, y.sizes), rows.weights)
-    contrasts = weighted_units(sample_contrasts(response, smoother, fitted.of_rows), weights, clusters)
-    return PreparedViews(anchored_pool(pool.with_weights(weights), rng), contrasts, fitted, view_anchors)
+    surprise_views = weighted_units(views_of_samples(response, smoother, fitted.of_rows), weights, clusters)
+    return PreparedViews(anchored_pool(pool.with_weights(weights), rng), surprise_views, fitted, view_anchors)
 
 
 def _test_by_views(views: PreparedViews, resampling: Resampling) -> TestResult:

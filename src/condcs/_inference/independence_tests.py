@@ -31,7 +31,7 @@ from condcs._inference.resampling import (
 )
 from condcs._inference.responses import adjusted_response, jumping_targets, wave_features
 from condcs._inference.results import TestResult
-from condcs._inference.views import AnchoredContrasts, Contrasts, dependence_contrasts, view_weights
+from condcs._inference.views import AnchoredViews, SignViews, view_weights, views_of_dependence
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.named_kernels import Kernel, is_of_numbers
@@ -334,13 +334,12 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     jumping = jumping_targets((x, labels[0]), (y, labels[1]))
     smoother = Smoother(z, labels[2], single=True).following_jumps(jumping)
     first, second = adjusted_response(x, labels[0], smoother), adjusted_response(y, labels[1], smoother)
-    contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
+    views = views_of_dependence(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)
-    statistic = Shared(partial(_signed, contrasts, anchors))
-    assert contrasts.signs is not None
-    observed = statistic.ready(contrasts.signs[None]).T
+    statistic = Shared(partial(_statistic_of_signs, views, anchors))
+    observed = statistic.ready(views.data_signs[None]).T
     values = _values(statistic, partial(_signs, n, rng=resampling.rng), n, resampling)
-    evidence = combined_evidence(np.column_stack([observed, values]), view_weights(contrasts.names))
+    evidence = combined_evidence(np.column_stack([observed, values]), view_weights(views.names))
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -349,7 +348,7 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
         null="signs",
         sizes=(n,),
         diagnostics=anchors_used(anchors),
-        details=evidence.details(contrasts.names, observed[:, 0]),
+        details=evidence.details(views.names, observed[:, 0]),
     )
 
 
@@ -360,19 +359,19 @@ def _signs(n: int, count: int, rng: np.random.Generator) -> IntArray:
     return np.concatenate([rng.choice(np.array([-1, 1], np.int8), size=(size, n)) for size in sizes])
 
 
-def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArray | RealArray], FloatArray]:
+def _statistic_of_signs(views: SignViews, anchors: IntArray | None) -> Callable[[IntArray | RealArray], FloatArray]:
     """Return a function from signs (P x n) to views (P x views)."""
-    anchored = None if anchors is None else AnchoredContrasts(contrasts, anchors)
+    anchored = None if anchors is None else AnchoredViews(views, anchors)
 
-    def views(signs: IntArray | RealArray) -> FloatArray:
-        def of_rows(rows: RowIndex) -> list[FloatArray]:
+    def values(signs: IntArray | RealArray) -> FloatArray:
+        def signs_by_rows(rows: RowIndex) -> list[FloatArray]:
             return [np.ascontiguousarray(signs[:, rows].T, np.float64)]
 
-        views_by_signs = contrasts(of_rows(slice(None))) if anchored is None else anchored(of_rows)  # (views, P)
+        by_view = views(signs_by_rows(slice(None))) if anchored is None else anchored(signs_by_rows)  # (views, P)
         report_done(len(signs))
-        return views_by_signs.T
+        return by_view.T
 
-    return views
+    return values
 
 
 def _ranked_views(

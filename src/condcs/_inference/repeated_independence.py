@@ -28,7 +28,7 @@ from scipy.special import gammaincc, ndtr
 from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.responses import Response, adjusted_response, wave_features
-from condcs._inference.views import Contrasts, dependence_contrasts, view_weights
+from condcs._inference.views import SignViews, view_weights, views_of_dependence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._regression.designs import DesignMaker, DesignSizes
 from condcs._regression.ridge import PENALTIES, left_out, ridge_shrinkages
@@ -127,7 +127,7 @@ class RepeatedIndependence:
         # The same for every z.
         waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
         wave_residuals = self._once(lambda: smoother.residuals(waves)[0], "residuals of waves", of_x, of_z)
-        return closed_form(dependence_contrasts(first, second, wave_residuals, smoother))
+        return closed_form(views_of_dependence(first, second, wave_residuals, smoother))
 
     def _once(self, make: Callable[[], Any], *key: str) -> Any:
         """Return what `make` returns, from the cache if it was called with this key before."""
@@ -147,25 +147,24 @@ def _size(regression: QuickSmoother | Response | RealArray) -> int:
     return sum(array.nbytes for array in vars(regression).values() if isinstance(array, np.ndarray))
 
 
-def closed_form(contrasts: Contrasts) -> ClosedForm:
+def closed_form(views: SignViews) -> ClosedForm:
     """Return the p-value of the views of random signs."""
     pvalues: dict[str, float] = {}
-    assert contrasts.signs is not None
-    signs = contrasts.signs
-    for name, functions in contrasts.sums.items():
+    signs = views.data_signs
+    for name, functions in views.sums.items():
         pvalues[name] = _tail(*_moments_of_sums(functions, signs))
-    for name, functions in contrasts.largest.items():
+    for name, functions in views.largest.items():
         largest = np.sqrt(_studentised(functions, signs).max())
         pvalues[name] = min(1.0, functions.shape[1] * 2 * float(ndtr(-largest)))
     with one_blas_thread():
-        for name, (bandwidth, (first, second)) in contrasts.kernels.items():
+        for name, (bandwidth, (first, second)) in views.kernels.items():
             if np.isinf(bandwidth) and first.shape[1] * second.shape[1] < len(signs):
                 products = (first[:, :, None] * second[:, None, :]).reshape(len(signs), -1)
                 moments = _moments_of_features(products, signs)
             else:
                 kernel = (first @ first.T) * (second @ second.T)
                 if np.isfinite(bandwidth):
-                    kernel *= _gaussian(contrasts.smoother.numbers / (np.sqrt(contrasts.unit) * bandwidth))
+                    kernel *= _gaussian(views.smoother.numbers / (np.sqrt(views.unit) * bandwidth))
                 moments = _moments_of_kernel(kernel, signs)
             pvalues[name] = _tail(*moments)
     weights = view_weights(list(pvalues))

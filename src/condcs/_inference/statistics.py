@@ -453,7 +453,7 @@ class _Tiled(Regrouped):
                 exp_in_place(tile, compiled=self.n > PLAIN_TESTS)
             return self.tile_sums([masses(g) for g in grams], rows, weights)
 
-        return np.asarray(total(work, self.n, current_settings().tile, resamples=weights[0].shape[1]))
+        return np.asarray(total(work, self.n, current_settings().tile, progress=weights[0].shape[1]))
 
     def tile_exponents(self, rows: RowIndex) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
@@ -665,15 +665,16 @@ class AnchoredConditional:
 
     def _values(self, weights: Weights) -> FloatArray:
         """Return one value per column of the groups' weights."""
+        n_resamples = weights(slice(0, 1))[0].shape[1]  # P
         # Half of the work is done with each of the two sums over all rows.
-        resamples = weights(slice(0, 1))[0].shape[1] / 2
-        exact, coefficients = self._masses(weights, resamples)
+        progress_share = 0.5
+        exact, coefficients = self._masses(weights, progress=progress_share * n_resamples)
 
         def terms(rows: slice) -> FloatArray:
             return self._interaction(self._low_rank(rows, coefficients), weights(rows), self._least)
 
         # T by low rank at all rows, by exact masses at the anchors, and by low rank at the anchors: each G x G x P.
-        everywhere = total(terms, self.n, _ROWS, resamples=resamples)
+        everywhere = total(terms, self.n, _ROWS, progress=progress_share * n_resamples)
         anchor_weights = weights(self.anchors)
         plain = self._interaction(exact, anchor_weights, _SAFE_SUM, self.shares)
         low_rank = self._low_rank(self.anchors, coefficients)
@@ -686,7 +687,7 @@ class AnchoredConditional:
             pairs = np.asarray(contrast(t, self.estimator))
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
-    def _masses(self, weights: Weights, resamples: float = 0.0) -> tuple[Masses, Masses]:
+    def _masses(self, weights: Weights, progress: float = 0.0) -> tuple[Masses, Masses]:
         """Return the exact masses of the anchors, and what the landmarks count in those of low rank."""
         both, ends = np.concatenate([self.landmarks, self.anchors]), len(self.landmarks)
 
@@ -694,7 +695,7 @@ class AnchoredConditional:
             row_weights = np.array(weights(rows))  # (G, rows, P)
             return np.array([gram @ row_weights for gram in self._grams(both, rows)])
 
-        masses = total(sums, self.n, _ROWS, resamples=resamples)  # (kernels, G, landmarks + anchors, P)
+        masses = total(sums, self.n, _ROWS, progress=progress)  # (kernels, G, landmarks + anchors, P)
         exact, coefficients = [], []
         for inverse, of_kernel in zip(self._inverses, masses, strict=True):
             exact.append(list(of_kernel[:, ends:]))

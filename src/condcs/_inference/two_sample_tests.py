@@ -177,7 +177,7 @@ class KernelDivergence(View):
         return _divergences(*sums)
 
 
-class LargestContrast(View):
+class LargestSquaredSum(View):
     """The largest squared sum of any function over the rows with label 1, in deviations of all labellings."""
 
     def of_sums(self, sums: FloatArray) -> FloatArray:
@@ -276,7 +276,7 @@ def _each_column(rows: PooledRows, rng: np.random.Generator) -> Iterator[tuple[s
     """Every column by itself: normal scores and their squares, indicators of labels."""
     blocks = _columns(rows)
     squares = [block**2 for block, is_label in zip(blocks, rows.is_label, strict=True) if not is_label]
-    yield "each column", LargestContrast(_centred(np.hstack([*blocks, *squares]), rows.weights))
+    yield "each column", LargestSquaredSum(_centred(np.hstack([*blocks, *squares]), rows.weights))
 
 
 def _pairs_of_columns(rows: PooledRows, rng: np.random.Generator) -> Iterator[tuple[str, View]]:
@@ -286,7 +286,7 @@ def _pairs_of_columns(rows: PooledRows, rng: np.random.Generator) -> Iterator[tu
         for a, b in combinations(_columns(rows), 2)
     ]
     if products and sum(block.shape[1] for block in products) <= _MOST_PRODUCTS:
-        yield "pairs of columns", LargestContrast(_centred(np.hstack(products), rows.weights))
+        yield "pairs of columns", LargestSquaredSum(_centred(np.hstack(products), rows.weights))
 
 
 VIEWS: tuple[Callable[[PooledRows, np.random.Generator], Iterator[tuple[str, View]]], ...] = (

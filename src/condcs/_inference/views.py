@@ -25,7 +25,7 @@ more stable; the observed ones limit the influence of functions with heavy tails
 probabilities are flatter than the true ones, as shrunken ones are: redrawn samples are then more uneven than the
 observed ones, and without it tests would reject too seldom.
 
-Read `sample_contrasts` first. A new view is one more entry there: of `sums` (squared sums over rows are added),
+Read `views_of_samples` first. A new view is one more entry there: of `sums` (squared sums over rows are added),
 `largest` (the largest of them counts) or `kernels` (sums over pairs of rows); its weight stands in `WEIGHTS`.
 """
 
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,14 +48,31 @@ from condcs._parallel.many_rows import total
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import squared_distances
 
-WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
-"""How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
-each, while most changes of the mean are seen by several."""
-
 MEAN_SHARE = 0.6
 """Share of the mean in all weights, and so of the level: a shift of the mean that no other view sees is detected if its
 own p-value is below about 0.6 alpha. Changes of the mean are what is looked for most often, and there single-purpose
 tests are sharpest; what it costs the other views is little."""
+
+_LINEAR_WEIGHT = 6.0
+"""Weight of linear dependence in the test of independence. It is what is looked for most often, as changes of the mean
+are; beside the other views, which have 8 together, this is nearly half."""
+
+_LONE_WEIGHT = 2.0
+"""Weight of a view that is the only one to see its kind of change: the spread, the shape. Most changes of the mean are
+seen by several views."""
+
+_NARROW_WEIGHT = 0.5
+"""Weight of a view whose changes are special cases of what others see: an amplitude is a slope along the fitted values,
+and a spread that follows an input often changes the overall spread as well."""
+
+WEIGHTS = {
+    "linear": _LINEAR_WEIGHT,
+    "spread": _LONE_WEIGHT,
+    "shape": _LONE_WEIGHT,
+    "amplitude": _NARROW_WEIGHT,
+    "spread along x": _NARROW_WEIGHT,
+}
+"""How much a view counts in the combination, 1 if not said; the mean has its share of all."""
 
 _LOCAL = 0.3
 """Bandwidth on x of the local view, in units of the median distance: within it lies a fifth of the rows, of one normal
@@ -104,8 +121,8 @@ class PairKernel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contrasts:
-    """Statistics of surprises u: sums of u f, the largest of many, and sums over pairs of rows with kernels.
+class SurpriseViews:
+    """Views made of surprises u: sums of u f, the largest of many, and sums over pairs of rows with kernels.
 
     Attributes
     ----------
@@ -119,8 +136,6 @@ class Contrasts:
         Variances of u by the probabilities, one column for each array of surprises.
     unit : float
         Median squared distance of the inputs.
-    signs : array, shape (n,), optional
-        For surprises that are random signs: what stands for the signs of the data.
     """
 
     sums: dict[str, RealArray]
@@ -129,12 +144,16 @@ class Contrasts:
     smoother: Smoother
     variances: FloatArray
     unit: float
-    signs: RealArray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Which views there are."""
         return (*self.sums, *self.largest, *self.kernels)
+
+    @property
+    def diagonals(self) -> FloatArray:
+        """Each kernel of each row with itself (kernels, n)."""
+        return np.array([kernel.diagonal for kernel in self.kernels.values()])
 
     def __call__(self, surprises: Sequence[FloatArray]) -> FloatArray:
         """Return the views for each column of the surprises.
@@ -148,30 +167,31 @@ class Contrasts:
         -------
         array, shape (views, P)
         """
-        views = []
+        values = []
         with one_blas_thread():
             for u, variances in zip(surprises, self.variances.T, strict=True):
                 observed = self.squares(u)  # (n, P)
                 # Expected squares, in each labelling with the same sum over all rows as the observed ones.
                 scale = observed.sum(axis=0) / max(variances.sum(), _TINY)  # (P,)
-                squares = (observed + variances[:, None] * scale) / 2
+                squares = (observed + variances[:, None] * scale) / 2  # (n, P)
                 added = [self._squared_sums(f, u, squares).sum(axis=0) for f in self.sums.values()]
                 largest = [self._squared_sums(f, u, squares).max(axis=0) for f in self.largest.values()]
-                views.append(np.vstack([*added, *largest, self._kernel_sums(u, squares)]))
+                of_kernels = _studentised(self.pair_sums(u), self.diagonals @ squares)
+                values.append(np.vstack([*added, *largest, of_kernels]))
         # More than two samples have one array of surprises each, whose views are added.
-        return np.asarray(sum(views))
+        return np.asarray(sum(values))
 
     def squares(self, u: FloatArray) -> FloatArray:
-        """Return the squares of u; those of signs are known."""
-        return np.asarray(u**2 if self.signs is None else np.ones_like(u))
+        """Return the observed squares of u (n, P)."""
+        return np.asarray(u**2)
 
     @staticmethod
     def _squared_sums(functions: RealArray, u: FloatArray, squares: FloatArray) -> FloatArray:
         """Return (sum_i u_i f_i)^2 / sum_i u_i^2 f_i^2 for each function f (m x P)."""
         return _studentised((functions.T @ u) ** 2, (functions**2).T @ squares)
 
-    def _kernel_sums(self, u: FloatArray, squares: FloatArray) -> FloatArray:
-        """Return sum_{i != j} u_i u_j k(i, j) / sum_i u_i^2 k(i, i) for each kernel (kernels x P), tile by tile.
+    def pair_sums(self, u: FloatArray) -> FloatArray:
+        """Return sum_{i != j} u_i u_j k(i, j) for each kernel (kernels x P), tile by tile.
 
         Kernels are symmetric: each pair is visited once and counts twice.
         """
@@ -201,12 +221,33 @@ class Contrasts:
             return sums
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
-            pairs = np.asarray(sum(np.array(part) for part in threads.map(sums_of_tile, tiles)))  # (kernels, P)
-        diagonals = np.array([kernel.diagonal for kernel in self.kernels.values()])  # (kernels, n)
-        if self.signs is not None:
-            # Squares of signs are 1; those of what stands for the signs of the data are not.
-            pairs += diagonals @ (u**2 - 1)
-        return _studentised(pairs, diagonals @ squares)
+            sums_of_tiles = [np.array(sums) for sums in threads.map(sums_of_tile, tiles)]  # (kernels, P) each
+        return np.asarray(sum(sums_of_tiles))
+
+
+@dataclass(frozen=True)
+class SignViews(SurpriseViews):
+    """Views of random signs, which are surprises whose squares are known: 1.
+
+    Attributes
+    ----------
+    data_signs : array, shape (n,)
+        What stands for the signs of the data; its squares are not all 1.
+    """
+
+    data_signs: RealArray
+
+    def squares(self, u: FloatArray) -> FloatArray:
+        """Return the squares of signs (n, P)."""
+        return np.ones_like(u)
+
+    def pair_sums(self, u: FloatArray) -> FloatArray:
+        """Return u' K u - tr K for each kernel (kernels x P), which has the mean 0 under random signs.
+
+        For signs that is the sum over pairs i != j. For what stands for the signs of the data, u_i^2 - 1 is left of the
+        pair of row i with itself.
+        """
+        return np.asarray(super().pair_sums(u) + self.diagonals @ (u**2 - 1))
 
 
 class _StackedSums(NamedTuple):
@@ -226,13 +267,13 @@ class _StackedSums(NamedTuple):
     """The same with the variances of u by the probabilities in place of u^2."""
 
     @classmethod
-    def of_stack(cls, stack: FloatArray, functions: int, kernels: int, anchors: int) -> _StackedSums:
+    def of_stack(cls, stack: FloatArray, m: int, k: int, a: int) -> _StackedSums:
         """Cut a stack, as `numpy.vstack` makes it of these fields, into the fields."""
-        heights = functions, kernels * anchors, functions + kernels + 1
+        heights = m, k * a, m + k + 1  # of all fields but the last
         return cls(*np.split(stack, np.cumsum(heights)))
 
 
-class AnchoredContrasts:
+class AnchoredViews:
     r"""The same statistics of many rows: sums over rows in chunks, sums over pairs of rows by anchors.
 
     A kernel view is made of :math:`\sum_{i \ne j} u_i u_j k(i, j)`. With anchors a that is
@@ -245,66 +286,65 @@ class AnchoredContrasts:
 
     Parameters
     ----------
-    contrasts : Contrasts
+    views : SurpriseViews
         Which functions and kernels.
     anchors : array of int
         Rows that stand for all in sums over pairs.
     """
 
-    def __init__(self, contrasts: Contrasts, anchors: IntArray) -> None:
-        self.contrasts, self.anchors = contrasts, anchors
+    def __init__(self, views: SurpriseViews, anchors: IntArray) -> None:
+        self.views, self.anchors = views, anchors
 
     def __call__(self, surprises_by_rows: SurprisesByRows) -> FloatArray:
         """Return the views for each column of the surprises (views x P)."""
-        contrasts = self.contrasts
-        resamples = surprises_by_rows(slice(0, 1))[0].shape[1]
+        views = self.views
+        n_resamples = surprises_by_rows(slice(0, 1))[0].shape[1]  # P
 
         def sums_of_rows(rows: slice) -> FloatArray:
             """Return `_StackedSums` over some rows for each array of surprises, as one array."""
             functions = self._functions(rows)  # (rows, m)
-            pairs = self._pairs(rows)  # for each kernel (anchors, rows)
-            diagonals = np.array([np.einsum("ai,ai->i", gram, gram) for gram in pairs])  # (kernels, rows)
-            # What squares of surprises are multiplied with; the last row gives their plain sum. (m + kernels + 1, rows)
+            pairs = self._pairs(rows)  # for each of k kernels (anchors, rows)
+            diagonals = np.array([np.einsum("ai,ai->i", gram, gram) for gram in pairs])  # (k, rows)
+            # What squares of surprises are multiplied with; the last row gives their plain sum. (m + k + 1, rows)
             units = np.vstack([functions.T**2, diagonals, np.ones(len(functions))])
             stacks = []
-            for u, variances in zip(
-                surprises_by_rows(rows), contrasts.variances[rows].T, strict=True
-            ):  # (rows, P), (rows,)
+            # u is (rows, P), its variances are (rows,).
+            for u, variances in zip(surprises_by_rows(rows), views.variances[rows].T, strict=True):
                 sums = _StackedSums(
                     of_functions=functions.T @ u,
                     at_anchors=np.vstack([gram @ u for gram in pairs]),
-                    observed=units @ contrasts.squares(u),
-                    expected=np.broadcast_to((units @ variances)[:, None], (len(units), resamples)),
+                    observed=units @ views.squares(u),
+                    expected=np.broadcast_to((units @ variances)[:, None], (len(units), n_resamples)),
                 )
                 stacks.append(np.vstack(sums))
             return np.array(stacks)
 
         # (arrays of surprises, rows of a stack, P)
-        stacks = total(sums_of_rows, contrasts.smoother.rows, _ANCHORED_ROWS, resamples=resamples)
-        return np.asarray(np.sum([self._views(stack) for stack in stacks], axis=0))
+        stacks = total(sums_of_rows, views.smoother.rows, _ANCHORED_ROWS, progress=n_resamples)
+        return np.asarray(np.sum([self._values(stack) for stack in stacks], axis=0))
 
     def _functions(self, rows: slice) -> FloatArray:
         """All functions of some rows side by side, those of `sums` first."""
-        contrasts = self.contrasts
-        blocks = [*contrasts.sums.values(), *contrasts.largest.values()]
+        views = self.views
+        blocks = [*views.sums.values(), *views.largest.values()]
         return np.hstack([block[rows] for block in blocks]).astype(np.float64)
 
-    def _views(self, stack: FloatArray) -> list[FloatArray]:
+    def _values(self, stack: FloatArray) -> list[FloatArray]:
         """Make views (each of P values) of the `_StackedSums` over all rows."""
-        contrasts = self.contrasts
-        widths = [block.shape[1] for block in (*contrasts.sums.values(), *contrasts.largest.values())]
-        m, kernels = sum(widths), len(contrasts.kernels)
-        sums = _StackedSums.of_stack(stack, m, kernels, len(self.anchors))
+        views = self.views
+        widths = [block.shape[1] for block in (*views.sums.values(), *views.largest.values())]
+        m, k = sum(widths), len(views.kernels)
+        sums = _StackedSums.of_stack(stack, m, k, len(self.anchors))
 
         # Sums over pairs i != j: squared sums at the anchors, minus what i = j adds to them.
-        diagonals = sums.observed[m:-1]  # (kernels, P)
-        pairs = [(of_kernel**2).sum(axis=0) for of_kernel in np.split(sums.at_anchors, kernels)] - diagonals
-        # As in `Contrasts`: half observed, half expected with the same sum.
+        diagonals = sums.observed[m:-1]  # (k, P)
+        pairs = [(of_kernel**2).sum(axis=0) for of_kernel in np.split(sums.at_anchors, k)] - diagonals  # (k, P)
+        # As in `SurpriseViews`: half observed, half expected with the same sum.
         scale = sums.observed[-1] / np.maximum(sums.expected[-1], _TINY)  # (P,)
-        variances = (sums.observed + sums.expected * scale) / 2  # (m + kernels + 1, P)
-        studentised = _studentised(np.vstack([sums.of_functions**2, pairs]), variances[:-1])  # (m + kernels, P)
+        variances = (sums.observed + sums.expected * scale) / 2  # (m + k + 1, P)
+        studentised = _studentised(np.vstack([sums.of_functions**2, pairs]), variances[:-1])  # (m + k, P)
         *by_view, of_kernels = np.split(studentised, np.cumsum(widths))
-        added, largest = by_view[: len(contrasts.sums)], by_view[len(contrasts.sums) :]
+        added, largest = by_view[: len(views.sums)], by_view[len(views.sums) :]
         return [
             *(squared.sum(axis=0) for squared in added),
             *(squared.max(axis=0) for squared in largest),
@@ -313,13 +353,13 @@ class AnchoredContrasts:
 
     def _pairs(self, rows: slice) -> list[RealArray]:
         """Kernels h between anchors and rows, each (anchors, rows)."""
-        contrasts = self.contrasts
-        numbers = contrasts.smoother.numbers
+        views = self.views
+        numbers = views.smoother.numbers
         # exp(-r^2 / (2 (s / sqrt(2))^2)) = exp(-r^2 / s^2)
-        exponents = squared_distances(numbers[self.anchors], numbers[rows]) / -contrasts.unit
-        same = _same_categories(contrasts.smoother, self.anchors, rows)
+        exponents = squared_distances(numbers[self.anchors], numbers[rows]) / -views.unit
+        same = _same_categories(views.smoother, self.anchors, rows)
         grams = []
-        for kernel, whitened in zip(contrasts.kernels.values(), self._whitened, strict=True):
+        for kernel, whitened in zip(views.kernels.values(), self._whitened, strict=True):
             gram = exponents / kernel.bandwidth**2
             exp_in_place(gram)
             if same is not None:
@@ -332,18 +372,19 @@ class AnchoredContrasts:
     @cached_property
     def _whitened(self) -> list[list[FloatArray]]:
         """Features of the anchors, for each kernel, turned and scaled to have a covariance of 1 over all rows."""
-        return [[self._white(block) for block in kernel.features] for kernel in self.contrasts.kernels.values()]
+        return [[self._white(block) for block in kernel.features] for kernel in self.views.kernels.values()]
 
     def _white(self, features: RealArray) -> FloatArray:
         """Return the features of the anchors times the inverse root of their second moments over all rows."""
         moments = total(lambda rows: features[rows].T.astype(np.float64) @ features[rows], len(features))
-        spectrum, turn = np.linalg.eigh(moments / len(features))
-        large = spectrum > _LEAST_VARIANCE * max(spectrum[-1], _TINY)
-        inverse_root = turn[:, large] / np.sqrt(spectrum[large]) @ turn[:, large].T
+        variances, directions = np.linalg.eigh(moments / len(features))
+        is_large = variances > _LEAST_VARIANCE * max(variances[-1], _TINY)
+        kept = directions[:, is_large]
+        inverse_root = kept / np.sqrt(variances[is_large]) @ kept.T
         return np.asarray(features[self.anchors] @ inverse_root)
 
 
-def sample_contrasts(response: Response, smoother: Smoother, probabilities: FloatArray) -> Contrasts:
+def views_of_samples(response: Response, smoother: Smoother, probabilities: FloatArray) -> SurpriseViews:
     """Return the views of labels minus their `probabilities` given x (n x G): whether y tells the samples apart."""
     columns, inputs = response.columns, _inputs(smoother)
     sums = {"mean": columns, "amplitude": columns * response.fitted}
@@ -358,17 +399,24 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     if response.narrow.shape[1]:
         kernels["shape"] = PairKernel(1.0, [response.narrow])
     of_samples = probabilities[:, samples_with_surprises(probabilities.shape[1])]
-    return _contrasts(sums, largest, kernels, smoother, of_samples * (1 - of_samples))
+    return SurpriseViews(
+        sums=_in_rows(sums),
+        largest=_in_rows(largest),
+        kernels=_kernels_in_rows(kernels),
+        smoother=smoother,
+        variances=np.ascontiguousarray(of_samples * (1 - of_samples)),
+        unit=pair_median_square(smoother.numbers),
+    )
 
 
-def dependence_contrasts(x: Response, y: Response, waves: RealArray, smoother: Smoother) -> Contrasts:
+def views_of_dependence(x: Response, y: Response, waves: RealArray, smoother: Smoother) -> SignViews:
     """Return the views of random signs: whether x and y, without their regressions on z, go together.
 
     Products of the residuals of x and of y have mean 0 given z if x and y are independent given z; so their sums are as
     large as with signs drawn at random. Nearly: where both regressions use up the same p degrees of freedom, a sum of
     products has the variance n - p, in units of that of a product of errors, while under random signs it has
-    n (1 - p / n)^2. So the signs of the data are multiplied by the square root of 1 - p / n; row by row by 1 minus the
-    leverage in the less flexible of the two regressions.
+    n (1 - p / n)^2. So the signs of the data are multiplied by the square root of 1 - p / n: in each row of 1 minus the
+    leverage, in the less flexible of the two regressions.
     """
     pairs = _each_by_each(x.columns, y.columns)
     sums = {"linear": pairs}
@@ -394,30 +442,28 @@ def dependence_contrasts(x: Response, y: Response, waves: RealArray, smoother: S
         "shape": PairKernel(np.inf, finest),
         "waves": PairKernel(np.inf, [waves, y.columns]),
     }
-    contrasts = _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
-    return replace(contrasts, signs=np.sqrt(np.maximum(x.unused, y.unused)))
-
-
-def _contrasts(
-    sums: dict[str, RealArray],
-    largest: dict[str, RealArray],
-    kernels: dict[str, PairKernel],
-    smoother: Smoother,
-    variances: FloatArray,
-) -> Contrasts:
-    """Lay all arrays out in rows: matrix products of another layout differ in the last digit, here and on workers."""
-    in_rows = np.ascontiguousarray
-    return Contrasts(
-        sums={name: in_rows(functions) for name, functions in sums.items()},
-        largest={name: in_rows(functions) for name, functions in largest.items()},
-        kernels={
-            name: PairKernel(kernel.bandwidth, [in_rows(block) for block in kernel.features])
-            for name, kernel in kernels.items()
-        },
+    return SignViews(
+        sums=_in_rows(sums),
+        largest=_in_rows(largest),
+        kernels=_kernels_in_rows(kernels),
         smoother=smoother,
-        variances=in_rows(variances),
+        variances=np.ones((len(pairs), 1)),
         unit=pair_median_square(smoother.numbers),
+        data_signs=np.sqrt(np.maximum(x.unused, y.unused)),
     )
+
+
+def _in_rows(blocks: dict[str, RealArray]) -> dict[str, RealArray]:
+    """Lay arrays out in rows: matrix products of another layout differ in the last digit, here and on workers."""
+    return {name: np.ascontiguousarray(functions) for name, functions in blocks.items()}
+
+
+def _kernels_in_rows(kernels: dict[str, PairKernel]) -> dict[str, PairKernel]:
+    """Lay the features of kernels out in rows, for the same reason."""
+    return {
+        name: PairKernel(kernel.bandwidth, [np.ascontiguousarray(block) for block in kernel.features])
+        for name, kernel in kernels.items()
+    }
 
 
 def _studentised(squared: FloatArray, variances: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeE
 from condcs._core.vocabulary import named, setting
 from condcs._inference.propensities import Propensity
 from condcs._inference.statistics import ANCHORED_MEASURES, MeasuredPool
-from condcs._inference.views import Contrasts, PairKernel
+from condcs._inference.views import PairKernel, SurpriseViews
 from condcs._measures.registry import Measure
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.smoother import Smoother
@@ -210,10 +210,10 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
     return code_of_row
 
 
-def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:
-    """Return contrasts whose functions are weighted, and summed over each cluster which stands in its first row."""
+def weighted_units(views: SurpriseViews, weights: FloatArray | None, clusters: IntArray | None) -> SurpriseViews:
+    """Return views whose functions are weighted, and summed over each cluster, which stands in its first row."""
     if weights is None and clusters is None:
-        return contrasts
+        return views
 
     def of_units(functions: RealArray) -> RealArray:
         weighted = functions if weights is None else functions * weights[:, None]
@@ -232,8 +232,8 @@ def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: I
         return PairKernel(kernel.bandwidth, [first * weights[:, None], *others])
 
     return replace(
-        contrasts,
-        sums={name: of_units(functions) for name, functions in contrasts.sums.items()},
-        largest={name: of_units(functions) for name, functions in contrasts.largest.items()},
-        kernels={name: weighted_kernel(kernel) for name, kernel in contrasts.kernels.items()},
+        views,
+        sums={name: of_units(functions) for name, functions in views.sums.items()},
+        largest={name: of_units(functions) for name, functions in views.largest.items()},
+        kernels={name: weighted_kernel(kernel) for name, kernel in views.kernels.items()},
     )

@@ -49,11 +49,15 @@ def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Itera
     yield from on_threads(work, ((part,) for part in parts))
 
 
-def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK, *, resamples: float = 0.0) -> Any:
-    """Return the sum of what `work` makes of each chunk of rows, and report so many resamples as it is made."""
+def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK, *, progress: float = 0.0) -> Any:
+    """Return the sum of what `work` makes of each chunk of rows.
+
+    `progress` is what the whole sum counts for where progress is shown, in resamples: chunk by chunk, a share of it is
+    reported as done.
+    """
     running_total: Any = None
     for part, chunk in zip(over_rows(work, rows, size), chunks(rows, size), strict=True):
         running_total = part if running_total is None else running_total + part
-        if resamples:
-            report_done(resamples * (chunk.stop - chunk.start) / rows)
+        if progress:
+            report_done(progress * (chunk.stop - chunk.start) / rows)
     return running_total
