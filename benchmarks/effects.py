@@ -47,7 +47,7 @@ class Table:
     def noise(self) -> float:
         """Standard deviation of y about its regression on x, by 4,000 rows."""
         rows = np.random.default_rng(0).permutation(len(self.x))[:4000]
-        return float(Smoother(self.x[rows], self.categorical).residuals(self.y[rows, None])[1].std())
+        return float(Smoother(self.x[rows], self.categorical).residuals(self.y[rows, None]).left_out.std())
 
     @property
     def ratio(self) -> FloatArray:

@@ -86,7 +86,7 @@ def test_views_have_the_pvalues_of_many_resamples(n):
     x, y = z + first, np.sin(z) + second
     smoother, own = QuickSmoother(z), (False,)
     responses = [adjusted_response(values, own, smoother) for values in (x, y)]
-    views = views_of_dependence(*responses, smoother.residuals(wave_features(x, own))[0], smoother)
+    views = views_of_dependence(*responses, smoother.residuals(wave_features(x, own)).in_sample, smoother)
     signs = np.column_stack([np.ones(n), rng.choice([-1.0, 1.0], size=(n, 2000))])
     values = views([signs])
     drawn = np.mean(values[:, 1:] >= values[:, :1], axis=1)

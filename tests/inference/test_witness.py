@@ -43,7 +43,7 @@ def test_equals_the_dense_formula(samples, rng, weighted):
     assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9, wp, wq), rtol=0, atol=1e-11)
     assert np.array_equal(found.at, at)
     xp, yp, xq, yq = samples
-    left = Smoother(np.concatenate([xp, xq]), (False, False)).residuals(np.concatenate([yp, yq]))[0]
+    left = Smoother(np.concatenate([xp, xq]), (False, False)).residuals(np.concatenate([yp, yq])).in_sample
     adjusted = dense_witness(xp, left[:40], xq, left[40:], at, 0.7, 0.9, wp, wq)
     assert np.allclose(witness(*samples, **options).values, adjusted, rtol=0, atol=1e-11)
 

@@ -65,7 +65,7 @@ def test_regressions_follow_steps_only_if_told_to_look_for_them():
     y = steps + 0.5 * rng.normal(size=(600, 1))
     smooth = Smoother(x, [False, False])
     # In this order: what the first has found is not to be taken over.
-    left = [np.mean((s.residuals(y)[0] - (y - steps)) ** 2) for s in (smooth, smooth.following_jumps(y))]
+    left = [np.mean((s.residuals(y).in_sample - (y - steps)) ** 2) for s in (smooth, smooth.following_jumps(y))]
     # The variance of fifteen free parameters: 15 / 600 of that of the noise.
     assert left[1] < 0.25 * 15 / 600 < 0.5 * left[0]
 

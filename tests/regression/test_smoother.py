@@ -83,7 +83,10 @@ def test_few_columns_of_many_are_found(columns):
     x = np.random.default_rng(9).normal(size=(300, 8))
     y = np.abs(x[:, :columns]).sum(axis=1)[:, None]
     noisy = y + 0.5 * np.random.default_rng(10).normal(size=(300, 20))
-    left = [Smoother(x, [False] * 8, single=single).residuals(noisy)[0].mean(axis=1) for single in (False, True)]
+    left = [
+        Smoother(x, [False] * 8, only_defence=only_defence).residuals(noisy).in_sample.mean(axis=1)
+        for only_defence in (False, True)
+    ]
     # What all of the targets have in common beside a twentieth of the variance of their noise.
     common = [values.var() - 0.25 / 20 for values in left]
     assert common[1] < 0.6 * common[0]
@@ -93,8 +96,8 @@ def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_n
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 2))
     y = x[:, :1] * x[:, 1:] + rng.normal(size=(60, 1))
-    for single in (False, True):
-        smoother = Smoother(x, [False, False], single=single)
+    for only_defence in (False, True):
+        smoother = Smoother(x, [False, False], only_defence=only_defence)
         smoother.designs = smoother.designs[1:2]
         penalties = 10.0 ** np.arange(-3.0, 4.01)
         errors, lefts = [], []
@@ -105,12 +108,14 @@ def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_n
             monkeypatch.setattr("condcs._regression.ridge.MOST_FREEDOM", 1.0)
             again = Smoother(x, [False, False])
             again.designs = again.designs[1:2]
-            errors.append(np.sum(again.residuals(y)[1] ** 2))
+            errors.append(np.sum(again.residuals(y).left_out ** 2))
         best = int(np.argmin(errors))
         assert 0 < best < 6
         monkeypatch.setattr("condcs._regression.smoother.PENALTIES", penalties)
-        np.testing.assert_allclose(smoother.residuals(y)[0][:, 0], lefts[best], atol=1e-9)
-        np.testing.assert_allclose(smoother.first_residuals(y)[0][:, 0], lefts[best - single], atol=1e-9)
+        np.testing.assert_allclose(smoother.residuals(y).in_sample[:, 0], lefts[best], atol=1e-9)
+        np.testing.assert_allclose(
+            smoother.undersmoothed_residuals(y).in_sample[:, 0], lefts[best - only_defence], atol=1e-9
+        )
 
 
 def test_slopes_that_differ_by_category_are_found():

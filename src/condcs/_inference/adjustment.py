@@ -1,7 +1,12 @@
-"""What all parts of an answer about two samples rest on: regressions on x, and P(sample | x), fitted once.
+"""What all parts of an answer about samples rest on: regressions on x, and P(sample | x), fitted once.
 
-The test, the sizes of a change, its regions and the parts of a loss read an `Adjustment`; none of them fits its own, so
-that no two parts of an answer contradict each other by their fits.
+The test, the sizes of a change, its regions and the parts of a loss share one `Adjustment`, so that no two parts of an
+answer contradict each other by their fits, with two exceptions:
+
+- A test of weighted rows has two of its own, the second given x and the weights: a row keeps its weight when its label
+  is redrawn, so that labels are redrawn from P(sample | x, weight).
+- Sizes that are measured on some of the rows of long tables fit regressions to these rows (`Adjustment.smoother_of`),
+  and P(sample | x) too.
 """
 
 from __future__ import annotations
@@ -20,11 +25,11 @@ from condcs._regression.smoother import Smoother
 
 @dataclass(frozen=True)
 class Adjustment:
-    """The rows of two samples, the regressions on their x, and the probability of each sample given x."""
+    """The rows of all samples, the regressions on their x, and the probability of each sample given x."""
 
     x: FloatArray  # (n, d): inputs, labels coded as numbers
     categorical: tuple[bool, ...]  # (d,): which columns are labels
-    labels: LabelArray  # (n,): which sample a row is from, 0 or 1
+    labels: LabelArray  # (n,): which sample a row is from, 0, 1, ...
     weights: FloatArray  # (n,): how much a row counts: in each sample, the mean is 1
     smoother: Smoother  # for regressions on x
     propensity: Propensity  # P(sample | x)
@@ -35,7 +40,7 @@ class Adjustment:
         cls,
         x: FloatArray,
         categorical: Sequence[bool],
-        sizes: tuple[int, int],
+        sizes: Sequence[int],
         rng: np.random.Generator,
         *,
         weights: FloatArray | None = None,
@@ -43,23 +48,23 @@ class Adjustment:
         propensity: Any = None,
         responses: tuple[FloatArray, Sequence[bool]] | None = None,
     ) -> Adjustment:
-        """Fit the regressions on x, and P(sample | x) if it is not passed; the rows of the first sample come first.
+        """Fit the regressions on x, and P(sample | x) if it is not passed; the samples lie one after the other.
 
-        With responses (n x c, and which columns are labels) all regressions follow the jumps of these, and of the
-        labels, along x.
+        With responses (n x c, and which columns are labels) all regressions follow the jumps along x that these have,
+        or the labels of the samples.
         """
-        labels = np.repeat([0, 1], sizes)
+        labels = np.repeat(np.arange(len(sizes)), sizes)
         smoother = Smoother(x, categorical, clusters)
         jumping = None
         if responses is not None:
             jumping = jumping_targets(responses, (labels[:, None], (True,)))
             smoother = smoother.following_jumps(jumping)
-        fitted = chosen_propensity(propensity, x, smoother, clusters, labels, 2, rng)
+        fitted = chosen_propensity(propensity, x, smoother, clusters, labels, len(sizes), rng)
         if weights is None:
             weights = np.ones(len(x))
         else:
             # Each sample may have a unit of its own.
-            means = np.array([weights[labels == group].mean() for group in (0, 1)])  # (2,)
+            means = np.array([weights[labels == group].mean() for group in range(len(sizes))])  # (G,)
             weights = weights / means[labels]  # (n,)
         return cls(x, tuple(categorical), labels, weights, smoother, fitted, jumping)
 
@@ -69,6 +74,11 @@ class Adjustment:
         return smoother if self.jumping is None else smoother.following_jumps(self.jumping[rows])
 
     @property
+    def clusters(self) -> IntArray | None:
+        """Cluster of each row (n,), whose rows have one label between them; None if every row is by itself."""
+        return self.propensity.units
+
+    @property
     def surprise(self) -> FloatArray:
-        """Label minus its probability (n,)."""
+        """Label of one of two samples minus its probability (n,)."""
         return np.asarray(self.labels - self.propensity.of_rows[:, 1])

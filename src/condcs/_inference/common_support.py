@@ -54,7 +54,7 @@ class CommonSupport:
 
     def design(self, target: FloatArray) -> Design:
         """Return the functions of x that do best for a target and for its difference between the samples."""
-        residuals = self.smoother.residuals(target[:, None])[1][:, 0]
+        residuals = self.smoother.residuals(target[:, None]).left_out[:, 0]
         # Residuals of the target, with the sign of the sample, follow the difference; both errors are in one unit.
         sign = (self.second - self.second.mean()) / self.second.std()
         both = np.column_stack([target, sign * residuals])

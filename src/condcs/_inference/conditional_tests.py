@@ -14,6 +14,7 @@ from condcs._core.checks import Parts, PresentRows, check_choice, numpy_parts
 from condcs._core.errors import OverlapWarning, ParameterError, ShapeError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._core.progress import part_of_the_work
+from condcs._core.settings import one_blas_thread
 from condcs._core.vocabulary import named, setting
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.label_overlap import label_overlap
@@ -29,9 +30,7 @@ from condcs._inference.resampling import (
     run_test,
 )
 from condcs._inference.responses import (
-    Response,
     adjusted_response,
-    jumping_targets,
     with_fixed_widths_of_x,
     with_placeholder_width_of_y,
 )
@@ -54,7 +53,7 @@ from condcs._inference.weights_and_clusters import (
 from condcs._measures.inputs import ConditionalProblem
 from condcs._measures.registry import MeasureName
 from condcs._parallel.many_rows import drawn_anchors
-from condcs._parallel.spreading import Shared, on_threads
+from condcs._parallel.spreading import Shared
 from condcs._regression.smoother import Smoother
 
 ConditionalNull = Literal["propensity", "permutation", "local"]
@@ -289,27 +288,26 @@ def _prepare_views(
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
 
-    # 2. The two lines of defence: y adjusted for x, and P(sample | x). Neither uses the other, so that each may have a
-    #    thread of its own. Both follow what jumps along x.
-    jumping = jumping_targets((responses, y.labels), (pool.labels[:, None], (True,)))
-    if adjustment is None:
-        smoother = Smoother(inputs, x.labels, clusters).following_jumps(jumping)
-        propensity_source = propensity
-    else:
-        smoother, propensity_source = adjustment.smoother, adjustment.propensity
-    n_samples = len(pool.sizes)
-    adjust = partial(adjusted_response, responses, y.labels, smoother)
-    estimate = partial(chosen_propensity, propensity_source, inputs, smoother, clusters, pool.labels, n_samples, rng)
-    response: Response
-    fitted: Propensity
-    response, fitted = on_threads(lambda defence: defence(), [(adjust,), (estimate,)])
+    # 2. The two lines of defence: y adjusted for x, and P(sample | x). Both follow what jumps along x.
+    adjust = partial(
+        Adjustment.of,
+        sizes=pool.sizes,
+        rng=rng,
+        clusters=clusters,
+        propensity=propensity,
+        responses=(responses, y.labels),
+    )
+    with one_blas_thread():
+        if adjustment is None:
+            adjustment = adjust(inputs, x.labels)
+        response = adjusted_response(responses, y.labels, adjustment.smoother)
+    smoother, fitted = adjustment.smoother, adjustment.propensity
 
     # 3. Rows keep their weights, so that labels must be redrawn given these as well.
     weights = with_common_unit(pool, smoother, fitted)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
-        of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
-        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, n_samples, rng)
+        fitted = adjust(with_weights, (*x.labels, False)).propensity
 
     # 4. The views: the measure on the adjusted response, and what is made of labels minus their probabilities.
     if not all(y.labels):

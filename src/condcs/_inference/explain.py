@@ -526,7 +526,7 @@ class _InputShift(NamedTuple):
 
 def _shift_of_input(adjustment: Adjustment, column: int, labels: Mapping[float, str] | None) -> _InputShift:
     """Compare the values of an input in both samples; `labels` are the names of its codes, None for a number."""
-    parts, sizes, units = [], [], adjustment.propensity.units
+    parts, sizes, units = [], [], adjustment.clusters
     for group in (0, 1):
         rows = np.flatnonzero(adjustment.labels == group)
         weights = adjustment.weights[rows] / adjustment.weights[rows].sum()

@@ -332,9 +332,9 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     labels = [v.labels for v in checked.values()]
     n = len(x)
     jumping = jumping_targets((x, labels[0]), (y, labels[1]))
-    smoother = Smoother(z, labels[2], single=True).following_jumps(jumping)
+    smoother = Smoother(z, labels[2], only_defence=True).following_jumps(jumping)
     first, second = adjusted_response(x, labels[0], smoother), adjusted_response(y, labels[1], smoother)
-    views = views_of_dependence(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
+    views = views_of_dependence(first, second, smoother.residuals(wave_features(x, labels[0])).in_sample, smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_statistic_of_signs, views, anchors))
     observed = statistic.ready(views.data_signs[None]).T
@@ -418,7 +418,7 @@ def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother
     if numbers.sizes != (regression.rows,):
         return values
     targets = np.asarray(numbers.values, dtype=np.float64)
-    residuals = regression.residuals(targets)[0]
+    residuals = regression.residuals(targets).in_sample
     # What z explains to the last digits leaves rounding errors: such a variable is used as it is.
     return np.where(residuals.std(axis=0) > _NEGLIGIBLE * targets.std(axis=0), residuals, targets)
 

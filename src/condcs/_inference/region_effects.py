@@ -94,7 +94,7 @@ class RegionEffects:
         scaled = values / self.unit
         # Each row is left out of its own fit, which would take a part of the difference along. At a row far from all
         # others such a fit may be anything.
-        fitted = scaled - adjustment.smoother.residuals(scaled[:, None])[1][:, 0]
+        fitted = scaled - adjustment.smoother.residuals(scaled[:, None]).left_out[:, 0]
         self.fitted = np.clip(fitted, scaled.min(), scaled.max())
         self.residuals = scaled - self.fitted
         e = adjustment.propensity.of_rows[:, 1]  # (n,): probability of the second sample
@@ -102,7 +102,7 @@ class RegionEffects:
         self.common_weights = adjustment.weights * e * (1 - e)
         # With these, each sample by itself is distributed over x as they are.
         self.balancing_weights = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
-        self.labels, self.units = adjustment.labels, adjustment.propensity.units
+        self.labels, self.units = adjustment.labels, adjustment.clusters
 
     def mean(self, column: str, region: SignificantBox, label: str | None = None, *, selected: bool) -> Change:
         """Return the change of the mean, or of the share of a label.

@@ -129,7 +129,7 @@ def honest_boxes(
 
 def _halves(adjustment: Adjustment, rng: np.random.Generator) -> IntArray:
     """Split each sample in two, and return the half of each row (n,); rows that belong together stay so."""
-    units = np.arange(len(adjustment.labels)) if adjustment.propensity.units is None else adjustment.propensity.units
+    units = np.arange(len(adjustment.labels)) if adjustment.clusters is None else adjustment.clusters
     half_of_unit = np.empty(int(units.max()) + 1, np.int64)
     for sample in (0, 1):
         shuffled = rng.permutation(np.unique(units[adjustment.labels == sample]))
@@ -196,8 +196,8 @@ def _under_redrawn(
     """
     propensity, p = adjustment.propensity, adjustment.propensity.probabilities[:, 1]
     first: IntArray | slice = slice(None)
-    if propensity.units is not None:
-        clusters = ClusterMeans(propensity.units)
+    if adjustment.clusters is not None:
+        clusters = ClusterMeans(adjustment.clusters)
         first, functions = clusters.first, np.asarray(clusters.sums @ functions)
     refitted = functions
     with one_blas_thread():
@@ -329,7 +329,7 @@ def boxwise_change(adjustment: Adjustment, values: FloatArray, rng: np.random.Ge
     """Grow the boxes in which the mean of a response (n,) changed most, tested or not, and measure the changes."""
     unit = largest_size(values)
     clipped, _ = standardised(values, adjustment.smoother)
-    residuals = adjustment.smoother.residuals(values[:, None] / unit)[0][:, 0]
+    residuals = adjustment.smoother.residuals(values[:, None] / unit).in_sample[:, 0]
     halves = _halves(adjustment, rng)
     by_other_half, boxes = np.zeros(len(values)), []
     for half in (0, 1):

@@ -32,7 +32,7 @@ from condcs._inference.views import SignViews, view_weights, views_of_dependence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._regression.designs import DesignMaker, DesignSizes
 from condcs._regression.ridge import PENALTIES, left_out, ridge_shrinkages
-from condcs._regression.smoother import GAIN, RegressionOnX
+from condcs._regression.smoother import GAIN, RegressionOnX, Residuals
 from condcs._regression.standardised import StandardisedInputs
 
 _CACHE_BYTES = 2**28
@@ -84,7 +84,7 @@ class QuickSmoother(RegressionOnX):
         self._explained = self.shrinkages * (2 - self.shrinkages)
         self._squared_freedom = (1 - self.leverages.mean(axis=1, keepdims=True)) ** 2
 
-    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+    def residuals(self, targets: RealArray) -> Residuals:
         """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
         targets = targets - targets.mean(axis=0)
         along = self.basis.T @ targets
@@ -92,7 +92,7 @@ class QuickSmoother(RegressionOnX):
         # Of fits that are as good, the first one, of the simplest design, is taken.
         chosen = (errors <= errors.min(axis=0) / GAIN).argmax(axis=0)
         residuals = targets - self.basis @ (self.shrinkages[chosen].T * along)
-        return residuals, left_out(residuals, self.leverages[chosen].T)
+        return Residuals(residuals, left_out(residuals, self.leverages[chosen].T))
 
 
 class RepeatedIndependence:
@@ -126,7 +126,7 @@ class RepeatedIndependence:
         first, second = adjusted(x, of_x), adjusted(y, of_y)
         # The same for every z.
         waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
-        wave_residuals = self._once(lambda: smoother.residuals(waves)[0], "residuals of waves", of_x, of_z)
+        wave_residuals = self._once(lambda: smoother.residuals(waves).in_sample, "residuals of waves", of_x, of_z)
         return closed_form(views_of_dependence(first, second, wave_residuals, smoother))
 
     def _once(self, make: Callable[[], Any], *key: str) -> Any:

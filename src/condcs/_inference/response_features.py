@@ -63,7 +63,7 @@ def curved_features(z: RealArray, column: int, smoother: Smoother) -> list[Featu
     peak = np.exp(-2 * z**2)
     lower = np.column_stack([np.ones_like(z), z, z**2])
     peak = peak - lower @ np.linalg.lstsq(lower, peak, rcond=None)[0]
-    spread, shape = smoother.residuals(np.column_stack([np.abs(z), peak]))[0].T
+    spread, shape = smoother.residuals(np.column_stack([np.abs(z), peak])).in_sample.T
     return [Feature("spread", column, _unit(spread)), Feature("shape", column, _unit(shape))]
 
 
@@ -72,14 +72,14 @@ def _shares(codes: FloatArray, column: int, smoother: Smoother) -> list[Feature]
     names, sizes = np.unique(codes, return_counts=True)
     # Two labels have one share between them.
     chosen = names[1:] if len(names) == 2 else names[np.argsort(-sizes, kind="stable")][:_MOST_LABELS]
-    residuals = smoother.residuals((codes[:, None] == chosen).astype(np.float64))[0]
+    residuals = smoother.residuals((codes[:, None] == chosen).astype(np.float64)).in_sample
     return [Feature("share", column, _unit(residuals[:, k]), float(name)) for k, name in enumerate(chosen)]
 
 
 def standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, RealArray]:
     """Numbers minus their regression on x, clipped, and the same in units of the spread that x explains; 0 if none."""
     scaled = values / largest_size(values)
-    residuals = smoother.residuals(scaled[:, None])[0][:, 0]
+    residuals = smoother.residuals(scaled[:, None]).in_sample[:, 0]
     # What x explains to the last digits leaves rounding errors, which are no response.
     if residuals.std() <= _NEGLIGIBLE * scaled.std():
         return np.zeros_like(residuals), np.zeros_like(residuals)
@@ -88,9 +88,9 @@ def standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, Rea
     clipped = np.clip(residuals / deviation, -_CLIPPED, _CLIPPED)
     # Where the noise is large a row tells less.
     squares = clipped**2
-    variance = squares - smoother.residuals(squares[:, None])[0][:, 0]
+    variance = squares - smoother.residuals(squares[:, None]).in_sample[:, 0]
     z = clipped / np.sqrt(np.maximum(variance, _LEAST_VARIANCE * squares.mean()))
-    plain, z = smoother.residuals(np.column_stack([clipped, z]))[0].T
+    plain, z = smoother.residuals(np.column_stack([clipped, z])).in_sample.T
     return _unit(plain), _unit(z)
 
 

@@ -139,7 +139,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
 
     # 4. Clipped residuals and features depend on x once more (their variance may follow it): regress them, too.
     in_sums = np.hstack([_clip(residuals, _CLIPPED_RESIDUAL), wide])
-    clipped, wide = np.split(smoother.residuals(in_sums)[0], [k], axis=1)
+    clipped, wide = np.split(smoother.residuals(in_sums).in_sample, [k], axis=1)
     columns = _of_variance_one(np.hstack([clipped, indicators.residuals]))
 
     fitted_numbers = targets - targets.mean(axis=0) - residuals
@@ -151,7 +151,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
         fitted=np.clip(fitted, -CLIPPED_INPUT, CLIPPED_INPUT),
         numeric=np.arange(columns.shape[1]) < k,
         wide=wide,
-        narrow=smoother.residuals(narrow)[0],
+        narrow=smoother.residuals(narrow).in_sample,
         unused=_unused_shares(
             np.hstack([plain, indicators.residuals]),
             np.hstack([values.left_out, indicators.left_out]),
@@ -218,7 +218,7 @@ def pair_median_square(values: RealArray) -> float:
 def _regressed(blocks: Sequence[RealArray], smoother: Smoother) -> list[Regressed]:
     """Regress blocks of columns on x in one call."""
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
-    residuals, left_out = (np.split(part, ends, axis=1) for part in smoother.first_residuals(np.hstack(blocks)))
+    residuals, left_out = (np.split(part, ends, axis=1) for part in smoother.undersmoothed_residuals(np.hstack(blocks)))
     return [Regressed(*arrays) for arrays in zip(blocks, residuals, left_out, strict=True)]
 
 

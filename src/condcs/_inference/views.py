@@ -393,7 +393,7 @@ def views_of_samples(response: Response, smoother: Smoother, probabilities: Floa
     if 0 < products.shape[1] * columns.shape[1] <= _MOST_PRODUCTS:
         largest["products"] = _each_by_each(columns, products)
     if response.numeric.any():
-        sums["spread"] = smoother.residuals(squares_and_products(response))[0]
+        sums["spread"] = smoother.residuals(squares_and_products(response)).in_sample
         largest["spread along x"] = _each_by_each(sums["spread"], inputs)
     kernels = {"local": PairKernel(_LOCAL, [response.wide])}
     if response.narrow.shape[1]:
@@ -423,7 +423,9 @@ def views_of_dependence(x: Response, y: Response, waves: RealArray, smoother: Sm
     largest = {"moderated": _each_by_each(pairs, _inputs(smoother))}
 
     # The spread of one with the other, and with the spread of the other.
-    x_squares, y_squares = (smoother.residuals(squares_and_products(v))[0] if v.numeric.any() else None for v in (x, y))
+    x_squares, y_squares = (
+        smoother.residuals(squares_and_products(v)).in_sample if v.numeric.any() else None for v in (x, y)
+    )
     curved = []
     if x_squares is not None:
         curved.append(_each_by_each(x_squares, y.columns))

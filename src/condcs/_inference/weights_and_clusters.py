@@ -99,7 +99,7 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
     weights = weights_of_mean_one(pool.problem.groups)
     if weights is None:
         return None
-    logs = smoother.residuals(clipped_log_weights(weights)[:, None])[0][:, 0]
+    logs = smoother.residuals(clipped_log_weights(weights)[:, None]).in_sample[:, 0]
     second = pool.labels == 1
     surprise = second - propensity.of_rows[:, 1]
     weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))

@@ -41,6 +41,15 @@ _FREE = 10
 hundredth as much. They are chosen by a test, and a penalty besides would leave a part of every jump."""
 
 
+class Residuals(NamedTuple):
+    """Targets minus their regressions on x; both arrays are (n, m)."""
+
+    in_sample: RealArray
+    """Of fits to all rows."""
+    left_out: RealArray
+    """Of fits from which the row itself, or its cluster, was left out."""
+
+
 class Fit(NamedTuple):
     """Which fit of a target is the best."""
 
@@ -81,14 +90,11 @@ class RegressionOnX(ABC):
         return self.inputs.indicators
 
     @abstractmethod
-    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
-        """Return what the best regression of each column leaves, and the same with each row left out of the fit.
+    def residuals(self, targets: RealArray) -> Residuals:
+        """Subtract from each target (n, m) the regression with the smallest error."""
 
-        Targets and both results are (n, m).
-        """
-
-    def first_residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
-        """Return the same of variables as they are, before any function of them is looked at."""
+    def undersmoothed_residuals(self, targets: RealArray) -> Residuals:
+        """Subtract regressions that may have a smaller penalty than the best; here they are the best themselves."""
         return self.residuals(targets)
 
 
@@ -104,23 +110,28 @@ class Smoother(RegressionOnX):
     clusters : array of int, shape (n,), optional
         Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
         belong together would otherwise vouch for one another.
-    single : bool, default False
-        For tests that have no other line of defence. There are designs of each column by itself, and finer splines of
-        all columns, too: where few of many columns matter, these leave less of their influence. And `first_residuals`
-        are those of a fit with the next smaller penalty.
+    only_defence : bool, default False
+        For tests that have no other line of defence than these regressions. There are designs of each column by itself,
+        and finer splines of all columns, too: where few of many columns matter, these leave less of their influence.
+        And `undersmoothed_residuals` have the next smaller penalty.
     """
 
     def __init__(
-        self, x: FloatArray, categorical: Sequence[bool], clusters: IntArray | None = None, *, single: bool = False
+        self,
+        x: FloatArray,
+        categorical: Sequence[bool],
+        clusters: IntArray | None = None,
+        *,
+        only_defence: bool = False,
     ) -> None:
         super().__init__(StandardisedInputs.of(x, categorical))
-        self._single, self._clusters = single, clusters
+        self._only_defence, self._clusters = only_defence, clusters
         is_large = self.rows > many_rows.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if is_large else np.float64)
         # What a fit is made of: rows, or clusters of them.
         self._units = self.rows if clusters is None else int(clusters.max()) + 1
         self.judged: slice | IntArray = self._judged_rows() if is_large else slice(None)
-        sizes = DesignSizes(single_columns=single)
+        sizes = DesignSizes(single_columns=only_defence)
         self.designs = DesignMaker(self.inputs, sizes, self.judged, self._dtype).designs()
 
     def _judged_rows(self) -> IntArray:
@@ -165,24 +176,22 @@ class Smoother(RegressionOnX):
         with one_blas_thread():
             return [design.with_functions(_FREE * in_deviations(indicators)) for design in designs]
 
-    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
-        """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
+    def residuals(self, targets: RealArray) -> Residuals:
+        """Subtract from each target (n, m) the regression with the smallest error, by design and penalty."""
         return self._residuals(targets, smaller_penalties=0)
 
-    def first_residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
-        """Return the same of variables as they are, before any function of them is looked at.
+    def undersmoothed_residuals(self, targets: RealArray) -> Residuals:
+        """Subtract regressions with the next smaller penalty, if they are the only defence; else the best ones.
 
         The best penalty balances bias against variance. Where residuals are multiplied with those of another variable
         and the same penalty is wrong for both, their biases go together and look like dependence, while their variances
-        do not: a smaller penalty is safer.
+        do not: a smaller penalty is safer. This is for variables as they are; functions of their residuals are adjusted
+        by `residuals`.
         """
-        return self._residuals(targets, smaller_penalties=1 if self._single else 0)
+        return self._residuals(targets, smaller_penalties=1 if self._only_defence else 0)
 
-    def _residuals(self, targets: RealArray, *, smaller_penalties: int) -> tuple[RealArray, RealArray]:
-        """Return residuals of the best design of each target, and the same with each row left out of the fit.
-
-        The penalty is the best one, or so many steps smaller than that. Targets and both results are (n, m).
-        """
+    def _residuals(self, targets: RealArray, *, smaller_penalties: int) -> Residuals:
+        """Subtract from each target (n, m) its best design, with a penalty so many steps smaller than the best."""
         n = self.rows
         targets = targets - targets.mean(axis=0)  # (n, m)
         along = [design.along(targets) for design in self.designs]  # (p, m) each
@@ -204,7 +213,7 @@ class Smoother(RegressionOnX):
                 for rows, (of_fit, deleted) in zip(chunks, over_rows(of_rows, n, CHUNK), strict=True):
                     residuals[rows, columns] = of_fit
                     without_row[rows, columns] = deleted
-        return residuals, without_row
+        return Residuals(residuals, without_row)
 
     def _best_fits(self, targets: RealArray, along: list[RealArray]) -> dict[int, Fit]:
         """Return the fit of each target with the smallest error; targets that no fit explains have none."""

@@ -244,7 +244,7 @@ def common_embedding(
     def error(e: Embedding) -> float:
         """Return the mean log squared error over the targets, each row left out of the fit that predicts it."""
         inputs = np.hstack([one.values[times - step] for one in variables for step in e.source_steps])
-        left_out_errors = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y)[1]
+        left_out_errors = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y).left_out
         squared_errors = (left_out_errors**2).mean(axis=0)
         return float(np.log(np.maximum(squared_errors, np.finfo(float).tiny)).mean())
 

@@ -217,5 +217,5 @@ def _residuals(x: FloatArray, targets: FloatArray, categorical: list[bool], *, i
         length = max(_SHORTEST_BLOCK, len(x) // _BLOCKS)
         blocks = np.minimum(np.arange(len(x)) // length, max(len(x) // length - 1, 0))
     smoother = Smoother(x, categorical, blocks).following_jumps(targets)
-    residuals = np.asarray(smoother.residuals(targets)[1], np.float64)
+    residuals = np.asarray(smoother.residuals(targets).left_out, np.float64)
     return np.asarray(residuals - residuals.mean(axis=0))

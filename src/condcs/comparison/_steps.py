@@ -152,7 +152,7 @@ def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: 
     """Test p(x) by all views of `condcs.two_sample_test`, on a uniform sample of long tables."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
-    clusters = adjustment.propensity.units
+    clusters = adjustment.clusters
     if clusters is not None:
         clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
     pooled = PooledRows(adjustment.x[rows], adjustment.categorical, sizes, adjustment.weights[rows], clusters)
@@ -240,7 +240,7 @@ def measure_sizes(
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
     y = np.concatenate([pair.yp, pair.yq])
-    clusters = adjustment.propensity.units
+    clusters = adjustment.clusters
     if clusters is not None:
         clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
     # A sample of the rows has regressions of its own; all rows have those of the test.
