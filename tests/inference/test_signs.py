@@ -99,7 +99,7 @@ def test_what_regressions_use_up_is_missing_from_the_signs_of_the_data(monkeypat
     The mean of 1,000 squared sums, in units of their variances, is 1 within 3.3 standard errors of sqrt(2 / 1000); with
     signs of 1 it is 1.3.
     """
-    monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([1e-3]))
+    monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", np.array([1e-3]))
     monkeypatch.setattr("condcs._regression.smoother.GAIN", np.inf)
     # Sums over pairs are not looked at here: features that cost nothing.
     monkeypatch.setattr("condcs._inference.responses._kernel_features", lambda values, *_: values)

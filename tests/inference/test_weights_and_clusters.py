@@ -197,7 +197,7 @@ def test_fits_are_judged_by_clusters_left_out(monkeypatch):
     clusters = np.repeat(np.arange(12), rng.integers(2, 6, size=12))
     x = rng.normal(size=(12, 1))[clusters]
     y = x**2 + 0.3 * rng.normal(size=(len(x), 1))
-    monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([2.0]))
+    monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", np.array([2.0]))
     smoother = Smoother(x, [False], clusters)
     smoother.designs = smoother.designs[:1]
     monkeypatch.setattr("condcs._regression.ridge.MOST_FREEDOM", 1.0)

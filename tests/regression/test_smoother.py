@@ -19,7 +19,7 @@ def test_residuals_without_a_row_are_those_of_a_fit_made_without_it(monkeypatch)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(25, 2))
     y = x[:, :1] ** 2 + 0.3 * rng.normal(size=(25, 1))
-    monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([2.0]))
+    monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", np.array([2.0]))
     smoother = Smoother(x, [False, False])
     smoother.designs = smoother.designs[:1]
     _, deleted = smoother.residuals(y)
@@ -104,14 +104,14 @@ def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_n
         for penalty in penalties:
             predict = _ridge(smoother.designs[0].functions, y[:, 0], penalty)
             lefts.append(y[:, 0] - predict(smoother.designs[0].functions))
-            monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([penalty]))
+            monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", np.array([penalty]))
             monkeypatch.setattr("condcs._regression.ridge.MOST_FREEDOM", 1.0)
             again = Smoother(x, [False, False])
             again.designs = again.designs[1:2]
             errors.append(np.sum(again.residuals(y).left_out ** 2))
         best = int(np.argmin(errors))
         assert 0 < best < 6
-        monkeypatch.setattr("condcs._regression.smoother.PENALTIES", penalties)
+        monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", penalties)
         np.testing.assert_allclose(smoother.residuals(y).in_sample[:, 0], lefts[best], atol=1e-9)
         np.testing.assert_allclose(
             smoother.undersmoothed_residuals(y).in_sample[:, 0], lefts[best - only_defence], atol=1e-9

@@ -27,11 +27,11 @@ from scipy.special import gammaincc, ndtr
 
 from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.settings import one_blas_thread
-from condcs._inference.responses import Response, adjusted_response, wave_features
+from condcs._inference.responses import AdjustedResponse, adjusted_response, wave_features
 from condcs._inference.views import SignViews, view_weights, views_of_dependence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._regression.designs import DesignMaker, DesignSizes
-from condcs._regression.ridge import PENALTIES, left_out, ridge_shrinkages
+from condcs._regression.ridge import RIDGE_PENALTIES, left_out, ridge_shrinkages
 from condcs._regression.smoother import GAIN, RegressionOnX, Residuals
 from condcs._regression.standardised import StandardisedInputs
 
@@ -76,7 +76,7 @@ class QuickSmoother(RegressionOnX):
         super().__init__(StandardisedInputs.of(x, (False,) * x.shape[1]))
         n = self.rows
         designs = DesignMaker(self.inputs, _SIZES, slice(None), np.dtype(np.float64)).designs()
-        shrinkages = [ridge_shrinkages(design.spectrum, PENALTIES, n).T for design in designs]  # (fits, p) each
+        shrinkages = [ridge_shrinkages(design.spectrum, RIDGE_PENALTIES, n).T for design in designs]  # (fits, p) each
         leverages = [1 / n + shrunk @ (design.basis**2).T for shrunk, design in zip(shrinkages, designs, strict=True)]
         self.basis = np.hstack([design.basis for design in designs])  # (n, all p)
         self.shrinkages = np.vstack([np.zeros((1, self.basis.shape[1])), block_diag(*shrinkages)])  # (all fits, all p)
@@ -116,9 +116,9 @@ class RepeatedIndependence:
         of_x, of_y, of_z = (blake2b(values.data, digest_size=16).hexdigest() for values in (x, y, z))
         smoother = self._once(lambda: QuickSmoother(z), "smoother", of_z)
 
-        def adjusted(values: FloatArray, key: str) -> Response:
+        def adjusted(values: FloatArray, key: str) -> AdjustedResponse:
             is_label = (False,) * values.shape[1]
-            response: Response = self._once(
+            response: AdjustedResponse = self._once(
                 partial(adjusted_response, values, is_label, smoother), "response", key, of_z
             )
             return response
@@ -140,7 +140,7 @@ class RepeatedIndependence:
         return self._cache[key]
 
 
-def _size(regression: QuickSmoother | Response | RealArray) -> int:
+def _size(regression: QuickSmoother | AdjustedResponse | RealArray) -> int:
     """Bytes of the arrays that grow with the number of rows."""
     if isinstance(regression, np.ndarray):
         return regression.nbytes

@@ -1,10 +1,10 @@
 """The response without its regression on x: what the views of a test are made of.
 
 `adjusted_response` is the function to read first. It regresses every column of y on x, on the pool and without a look
-at the samples' labels, and returns a `Response`: residuals in the form that each kind of view needs. Nothing here knows
-of samples, probabilities or resamples.
+at the samples' labels, and returns an `AdjustedResponse`: residuals in the form that each kind of view needs. Nothing
+here knows of samples, probabilities or resamples.
 
-To give the views another function of y, add a field to `Response` and make it in `adjusted_response`.
+To give the views another function of y, add a field to `AdjustedResponse` and make it in `adjusted_response`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
-class Response:
+class AdjustedResponse:
     """The response without its regression on x.
 
     Attributes
@@ -113,7 +113,7 @@ class Regressed(NamedTuple):
         return np.asarray(self.residuals.std(axis=0) <= _ROUNDING * self.targets.std(axis=0))
 
 
-def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> Response:
+def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> AdjustedResponse:
     """Subtract the regression on x from every column of y, and from the features of its kernels."""
     is_label = np.asarray(labels, bool)
     numbers, size = _in_units_of_size(y[:, ~is_label])  # (n, k): the columns of numbers
@@ -145,7 +145,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     fitted_numbers = targets - targets.mean(axis=0) - residuals
     fitted_labels = indicators.centred - indicators.residuals
     fitted = in_deviations(np.hstack([fitted_numbers, fitted_labels]))
-    return Response(
+    return AdjustedResponse(
         adjusted=_in_place_of_numbers(y, is_label, np.where(explained, numbers, values.residuals) * size),
         columns=columns,
         fitted=np.clip(fitted, -CLIPPED_INPUT, CLIPPED_INPUT),
@@ -199,7 +199,7 @@ def wave_features(values: FloatArray, labels: Sequence[bool]) -> RealArray:
     return _kernel_features(scores, values[:, is_label].T, _WAVES, pair_median_square(scores), _NARROW_FEATURES)
 
 
-def squares_and_products(response: Response) -> RealArray:
+def squares_and_products(response: AdjustedResponse) -> RealArray:
     """Products of all pairs of columns of the response of which at least one is a number."""
     columns = response.columns
     count = columns.shape[1]

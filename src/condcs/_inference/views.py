@@ -42,7 +42,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.propensities import SurprisesByRows, samples_with_surprises
-from condcs._inference.responses import CLIPPED_INPUT, Response, pair_median_square, squares_and_products
+from condcs._inference.responses import CLIPPED_INPUT, AdjustedResponse, pair_median_square, squares_and_products
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._parallel.many_rows import total
 from condcs._regression.smoother import Smoother
@@ -384,7 +384,7 @@ class AnchoredViews:
         return np.asarray(features[self.anchors] @ inverse_root)
 
 
-def views_of_samples(response: Response, smoother: Smoother, probabilities: FloatArray) -> SurpriseViews:
+def views_of_samples(response: AdjustedResponse, smoother: Smoother, probabilities: FloatArray) -> SurpriseViews:
     """Return the views of labels minus their `probabilities` given x (n x G): whether y tells the samples apart."""
     columns, inputs = response.columns, _inputs(smoother)
     sums = {"mean": columns, "amplitude": columns * response.fitted}
@@ -409,7 +409,7 @@ def views_of_samples(response: Response, smoother: Smoother, probabilities: Floa
     )
 
 
-def views_of_dependence(x: Response, y: Response, waves: RealArray, smoother: Smoother) -> SignViews:
+def views_of_dependence(x: AdjustedResponse, y: AdjustedResponse, waves: RealArray, smoother: Smoother) -> SignViews:
     """Return the views of random signs: whether x and y, without their regressions on z, go together.
 
     Products of the residuals of x and of y have mean 0 given z if x and y are independent given z; so their sums are as

@@ -21,7 +21,7 @@ from condcs._core.settings import one_blas_thread
 from condcs._kernels.low_rank import inverse_root
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._parallel.many_rows import CHUNK, over_rows, total
-from condcs._regression.ridge import PENALTIES, ClusterMeans, ridge_shrinkages
+from condcs._regression.ridge import RIDGE_PENALTIES, ClusterMeans, ridge_shrinkages
 from condcs._regression.standardised import (
     FEW_VALUES,
     StandardisedInputs,
@@ -30,7 +30,7 @@ from condcs._regression.standardised import (
     squared_distances,
 )
 
-LANDMARKS = 150
+BUMP_LANDMARKS = 150
 """Centres of the Gaussian bumps: more of them tell finer functions of several columns apart, and cost a Gram matrix of
 the rows with each, and its eigenvectors."""
 
@@ -117,7 +117,7 @@ class Design:
         n = len(targets)
         with one_blas_thread():
             along = self.along(targets)  # (p, m)
-            shrinkages = ridge_shrinkages(self.spectrum, PENALTIES, n).T  # (penalties, p)
+            shrinkages = ridge_shrinkages(self.spectrum, RIDGE_PENALTIES, n).T  # (penalties, p)
             if not len(shrinkages):
                 return np.asarray(targets[rows])
             # What each penalty leaves of the sum of squares: along a direction, a shrinkage s leaves (1 - s)^2 of the
@@ -143,7 +143,7 @@ class DesignSizes:
 
     knots: int = 12
     """Most knots of a column's splines, if there are several columns: three waves along one of them are followed."""
-    landmarks: int = LANDMARKS
+    landmarks: int = BUMP_LANDMARKS
     """Centres of the Gaussian bumps."""
     with_length: bool = True
     """Whether the length of x and its square are among the functions."""

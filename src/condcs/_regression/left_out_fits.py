@@ -15,8 +15,9 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._regression.designs import Design
 from condcs._regression.ridge import ClusterMeans, left_out, ridge_shrinkages
 
-_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
-"""Penalties that are tried: finer than for a test, where a factor of three in a penalty changes nothing."""
+_FINER_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
+"""Penalties of least squares, in ascending order, half a decade apart. `RIDGE_PENALTIES` are coarser: in a test, a
+factor of three in a penalty changes nothing."""
 
 _NEGLIGIBLE = 1e-9
 """Part of the largest squared length below which a direction of the functions is made of rounding errors."""
@@ -125,4 +126,4 @@ def ridge_of_sample(functions: RealArray, target: FloatArray, sample: BoolArray,
 
 def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
     """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
-    return np.column_stack([ridge_shrinkages(spectrum, _PENALTIES, units), np.zeros(len(spectrum))])
+    return np.column_stack([ridge_shrinkages(spectrum, _FINER_PENALTIES, units), np.zeros(len(spectrum))])

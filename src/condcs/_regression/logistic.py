@@ -13,10 +13,11 @@ from condcs._parallel.many_rows import over_rows, total
 from condcs._regression.designs import Design
 from condcs._regression.ridge import LEAST_ONE_MINUS_LEVERAGE, MOST_FREEDOM, left_out, ridge_shrinkages
 
-PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-"""Penalties of the coefficients, the simplest fit first: half a decade apart. Finer steps would cost a fit each."""
-RICHER_PENALTIES = (0.1, 0.03)
-"""Further ones, tried only where a fit turns out not to be rich enough."""
+LOGISTIC_PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+"""Penalties of a logistic regression, in descending order: the simplest fit first, from which the next one starts. They
+are half a decade apart: finer steps would cost a fit by iteration each."""
+RICHER_LOGISTIC_PENALTIES = (0.1, 0.03)
+"""Smaller ones, in descending order too, tried only where a fit turns out not to be rich enough."""
 
 _DESIGNS = 2
 """Designs that are fitted in earnest, each with up to six penalties: the best by least squares, which ranks them well,
@@ -82,7 +83,7 @@ def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[Log
     best: LogisticFit | None = None
     for design in ranked[:_DESIGNS]:
         start = None
-        for penalty in PENALTIES:
+        for penalty in LOGISTIC_PENALTIES:
             fit, start = fitted_logistic(design, target, penalty, start)
             if best is None or fit.deviance < best.deviance - _LEAST_GAIN:
                 best = fit
@@ -90,7 +91,8 @@ def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[Log
                 break
     assert best is not None
     yield best
-    richer = [(best.design, penalty) for penalty in (*PENALTIES, *RICHER_PENALTIES) if penalty < best.penalty]
+    penalties = (*LOGISTIC_PENALTIES, *RICHER_LOGISTIC_PENALTIES)
+    richer = [(best.design, penalty) for penalty in penalties if penalty < best.penalty]
     others = [(design, best.penalty) for design in ranked if design is not best.design][:_DESIGNS]
     for design, penalty in [*richer, *others]:
         yield fitted_logistic(design, target, penalty, None)[0]
@@ -149,7 +151,7 @@ def _squared_error(design: Design, target: FloatArray) -> float:
     n = len(target)
     centred = target - target.mean()
     along = design.along(centred)  # (p,)
-    shrinkages = ridge_shrinkages(design.spectrum, np.array(PENALTIES), n)
+    shrinkages = ridge_shrinkages(design.spectrum, np.array(LOGISTIC_PENALTIES), n)
     if not shrinkages.shape[1]:
         return np.inf
 

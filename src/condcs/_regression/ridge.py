@@ -10,9 +10,9 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 
-PENALTIES = 10.0 ** np.arange(-3.0, 4.01)
-"""Penalties that are tried, from hardly any to nearly nothing kept, for functions in units of their deviations. They
-are a decade apart: a factor of three in a penalty changes a test in nothing."""
+RIDGE_PENALTIES = 10.0 ** np.arange(-3.0, 4.01)
+"""Penalties of least squares, in ascending order, from hardly any shrinkage to nearly nothing kept, for functions in
+units of their deviations. They are a decade apart: a factor of three in a penalty changes a test in nothing."""
 
 MOST_FREEDOM = 1 / 3
 """Largest degrees of freedom of a fit, as a share of the rows. Where a fit all but passes through every row, what the

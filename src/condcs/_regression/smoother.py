@@ -24,7 +24,7 @@ from condcs._parallel import many_rows
 from condcs._parallel.many_rows import CHUNK, over_rows
 from condcs._regression.designs import Design, DesignMaker, DesignSizes
 from condcs._regression.jumps import JumpBox, inside, jumps
-from condcs._regression.ridge import PENALTIES, ClusterMeans, left_out, ridge_shrinkages
+from condcs._regression.ridge import RIDGE_PENALTIES, ClusterMeans, left_out, ridge_shrinkages
 from condcs._regression.standardised import StandardisedInputs, in_deviations
 
 GAIN = 0.999
@@ -252,7 +252,7 @@ class Smoother(RegressionOnX):
         """For each design the shrinkages of k penalties (k x p), and the leverages of the judged rows (k x rows)."""
         by_design = []
         for design in self.designs:
-            shrinkages = ridge_shrinkages(design.spectrum, PENALTIES, self._units).T
+            shrinkages = ridge_shrinkages(design.spectrum, RIDGE_PENALTIES, self._units).T
             squares = np.asarray(design.basis[self.judged], np.float64) ** 2
             by_design.append((shrinkages, 1 / self.rows + shrinkages @ squares.T))
         return by_design
