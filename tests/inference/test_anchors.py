@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference.independence_tests import DependenceView, predictor_statistic
+from condcs._inference.independence_tests import XKernel, predictor_statistic
 from condcs._inference.responses import adjusted_response
 from condcs._inference.statistics import (
     AnchoredConditional,
@@ -256,7 +256,7 @@ def test_prop_4_with_all_rows_as_anchors_is_that_of_all_pairs(columns, given, ma
         for name, d in (("y", 1), ("z", 2), ("x", columns))
     )
     orders = np.array([np.arange(n), *(rng.permutation(n) for _ in range(3))])
-    statistic = partial(predictor_statistic, y.kernel, z.kernel if given else None, [DependenceView(x)], n, "corrected")
+    statistic = partial(predictor_statistic, y.kernel, z.kernel if given else None, [XKernel(x)], n, "corrected")
     np.testing.assert_allclose(statistic(np.arange(n))(orders), statistic()(orders), rtol=1e-9)
 
 

@@ -349,7 +349,7 @@ def _relabelling(
     x, _ = pooled_variables(pool)
     values = np.asarray(x.values, dtype=np.float64)
     if null != "propensity":
-        return label_sampler(null, values, pool.labels, categorical=x.labels, rng=rng), {}
+        return label_sampler(null, values, pool.labels, is_category=x.labels, rng=rng), {}
     smoother = Smoother(values, x.labels)
     fitted = chosen_propensity(propensity, values, smoother, None, pool.labels, len(pool.sizes), rng)
     warn_if_unreliable(fitted)

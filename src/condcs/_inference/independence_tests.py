@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, RowIndex, ranked
-from condcs._core.checks import Groups, Parts, Variable, as_numpy, check_choice, check_integer, check_same_rows
+from condcs._core.checks import Groups, Parts, as_numpy, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar, remedy_for_resamples, report_done
 from condcs._core.settings import current_settings
@@ -61,16 +61,18 @@ _FEWEST_ROWS_IN_TIME = 20
 """Rows of a series that is shifted: of fewer, a tenth is a single row."""
 
 ORDER_ANCHORS = 100
-"""Anchor rows of many: each meets all rows again in every order of x2."""
+"""Anchor rows of many: each meets all rows again in every order of x."""
 
 _ROWS = 1_024
-"""Rows that meet all anchors at once."""
+"""Rows that meet all anchors at once: with 100 anchors a block of 0.8 MB for each kernel."""
 
 GRAM_BUDGET = 2 * 2**30
-"""Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
+"""Bytes that n x n Gram matrices may take: n = 11,500 if x is ranks of one column; above, pairs are visited anew."""
 
-_WIDTHS = frozenset({"bandwidth", "bandwidth_x", "bandwidth_y"})
-_FIXED = _WIDTHS | {"kernel", "kernel_x", "kernel_y", "weights_p", "weights_q"}
+_SET_BY_THE_TEST = frozenset(
+    {"bandwidth", "bandwidth_x", "bandwidth_y", "kernel", "kernel_x", "kernel_y", "weights_p", "weights_q"}
+)
+"""Options of measures that are no options of the test: it has bandwidths and kernels of its own, and no weights."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class PermutedMeasure:
     form : {"corrected", "paper"}
         Form of Prop. 4.
     adjust : bool
-        Whether the kernel regressions of y and of x on z are subtracted first. Given z they are constants, so the null
+        Whether the regressions of y and of x on z are subtracted first. Given z they are constants, so the null
         hypothesis is the same, and the test has more power, because kernels need not cover the variation that z
         explains. Labels are not adjusted.
     neighbours : int
@@ -134,7 +136,7 @@ class PermutedMeasure:
                 f"`form` must be left out with the measure {self.name!r}: it belongs to Prop. 4, got {self.form!r}."
             )
         # Prop. 4 has no estimators to choose from.
-        allowed = frozenset() if self.by_prop_4 else measure.options - _FIXED
+        allowed = frozenset() if self.by_prop_4 else measure.options - _SET_BY_THE_TEST
         for name in self.options:
             if name not in allowed:
                 listed = ", ".join(sorted(allowed)) or "none"
@@ -165,13 +167,14 @@ def independence_test(
 
     The null hypothesis: p(y|x, z) = p(y|z), that is, given z, x carries no information about y.
 
-    By default (null="signs") functions of x and of y are adjusted for z: their regressions on z are subtracted.
-    Products of the residuals have mean 0 under the null hypothesis, and errors of the two regressions enter only as
-    their product. So the sums of these products are compared with the same sums under random signs. Several views share
-    these signs and one p-value: linear dependence, dependence that z moderates, dependence of squares (tails,
-    curvature), and kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P),
-    memory O(n P) up to 10,000 rows; above, sums over pairs of rows are those over pairs of one of 1,000 anchor rows and
-    any row.
+    With `given`, and without a `measure`, the null is "signs": functions of x and of y are adjusted for z, which means
+    that their regressions on z are subtracted. Products of the residuals have mean 0 under the null hypothesis, and
+    errors of the two regressions enter only as their product. So the sums of these products are compared with the same
+    sums under random signs. Several views share these signs and one p-value: linear dependence, dependence that z
+    moderates, dependence of squares (tails, curvature), and kernels for dependence of any kind, everywhere, locally in
+    z, and in waves along x. Cost O(n^2 P), memory O(n P) up to 10,000 rows; above, sums over pairs of rows are those
+    over pairs of one of 1,000 anchor rows and any row. With another null, the values of one measure on permuted x are
+    what its value is compared with.
 
     Parameters
     ----------
@@ -182,11 +185,13 @@ def independence_test(
     measure : str or PermutedMeasure, optional
         A single measure instead of the views, by name or with its options, such as "conditional_cs", the paper's.
     null : {"signs", "local", "permutation", "surrogate"}, optional
+        By default "permutation" without `given`; with it "signs" where no `measure` is named, "local" where one is.
+
         "signs" is described above: valid if one of the two regressions on z is accurate, or both fairly so. The others
         are for a single measure. "local" permutes x among neighbours in z: valid if p(x|z) hardly changes among
-        them. "permutation" ignores z: valid only if x is independent of z. "surrogate" shifts x circularly in time by a
-        random offset: for rows in time order of a stationary series whose memory is short. By default "signs" with
-        `given` and no `measure`, "local" with both, "permutation" without `given`.
+        them; without z it is "permutation". "permutation" ignores z: valid only if x is independent of z. "surrogate"
+        shifts x circularly in time by a random offset: for rows in time order of a stationary series whose memory is
+        short.
     kernel_x, kernel_y, kernel_given
         As in `conditional_cs_predictors`: they say which columns are labels ("delta").
     n_resamples, rng, n_jobs, progress
@@ -206,9 +211,7 @@ def independence_test(
     >>> independence_test(x, x + z + noise, given=z, rng=0, n_resamples=99).pvalue
     0.01
     """
-    if null is None:
-        null = "permutation" if given is None else "signs" if measure is None else "local"
-    check_choice("null", null, get_args(IndependenceNull))
+    null = _chosen_null(null, is_conditional=given is not None, is_single_measure=measure is not None)
     roles = {"x": (as_numpy(x), kernel_x), "y": (as_numpy(y), kernel_y), "given": (as_numpy(given), kernel_given)}
     resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
     with resampling.threads():
@@ -227,6 +230,15 @@ def independence_test(
         return _by_signs(roles, resampling)
 
 
+def _chosen_null(null: str | None, *, is_conditional: bool, is_single_measure: bool) -> IndependenceNull:
+    """Return the null that was asked for, or the default one."""
+    if null is None and is_conditional:
+        return "local" if is_single_measure else "signs"
+    chosen = check_choice("null", "permutation" if null is None else null, get_args(IndependenceNull))
+    # Without z, all rows are neighbours.
+    return "permutation" if chosen == "local" and not is_conditional else chosen
+
+
 Roles = dict[str, tuple[Array, Kernel]]
 """The variables x, y and given, each with its kernel."""
 
@@ -243,68 +255,65 @@ def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, res
 
 def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: Resampling) -> TestResult:
     """Compare one measure with its values on permuted x."""
-    # 1. The variables: z, y without its regression on z, and the views of x.
+    # 1. The variables: z, y without its regression on z, and x as each of its kernels sees it.
     measure = single.checked()
     (x, kernel_x), (y, kernel_y), (z, kernel_z) = roles.values()
     inputs = Inputs.of(x, y, z)
-    y_parts, x_parts, z_parts = [("y", y)], [("x", x)], [("given", z)]
-    first: KernelVariable | None = None
+    x_parts, y_parts, z_parts = [("x", x)], [("y", y)], [("given", z)]
+    given: KernelVariable | None = None
     regression: Smoother | None = None
     if z is not None:
-        first = inputs.kernel_variable(z_parts, "_given", kernel_z, single.bandwidth_given)
+        given = inputs.kernel_variable(z_parts, "_given", kernel_z, single.bandwidth_given)
         if single.adjust:
-            regression = _smoother(first.variable)
+            regression = Smoother(np.asarray(given.variable.values, dtype=np.float64), given.variable.labels)
             y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
-    elif null == "local":
-        null = "permutation"
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, single.bandwidth_y, response=True)
     width = single.one_bandwidth_x
     if width is None and single.by_prop_4 and is_of_numbers(kernel_x):
-        views = _ranked_views(inputs, x_parts, kernel_x, regression)
+        x_kernels = _kernels_on_ranks(inputs, x_parts, kernel_x, regression)
     else:
-        seen = [("x", x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression))]
-        variable = inputs.kernel_variable(seen, "_x", kernel_x, "median" if width is None else width)
-        views = {"values": DependenceView(variable)}
-    second = next(iter(views.values())).variable
-    check_same_rows(response.variable, y_parts, second.variable, x_parts)
-    if first is not None:
-        check_same_rows(response.variable, y_parts, first.variable, z_parts)
+        values_of_x = x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression)
+        width = "median" if width is None else width
+        x_kernels = {"values": XKernel(inputs.kernel_variable([("x", values_of_x)], "_x", kernel_x, width))}
+    x_variable = next(iter(x_kernels.values())).variable
+    check_same_rows(response.variable, y_parts, x_variable.variable, x_parts)
+    if given is not None:
+        check_same_rows(response.variable, y_parts, given.variable, z_parts)
     n, generator = response.variable.sizes[0], resampling.rng
-    if first is not None and null == "local":
+    if null == "local":
         check_integer("neighbours", single.neighbours, 1, n - 1, because=f" (there are {n} rows)")
 
     # 2. The statistic of an order of x, and its values: of the rows as they are, and of permuted ones.
+    def draw(n_draws: int) -> IntArray:
+        return _permutations(null, given, n, single.neighbours, n_draws, generator)
+
     statistic: Shared[Statistic]
     anchors = None
     if single.by_prop_4:
-        kernels = response.kernel, None if first is None else first.kernel, list(views.values())
+        kernels = response.kernel, None if given is None else given.kernel, list(x_kernels.values())
         anchors = drawn_anchors(n, generator, ORDER_ANCHORS)
         statistic = Shared(partial(predictor_statistic, *kernels, n, single.form, anchors))
     else:
-        reference = _permutations(null, first, n, single.neighbours, 1, generator)[0]
-        statistic = Shared(partial(copy_statistic, measure, response, first, second, reference, single.options))
-    observed = statistic.ready(np.arange(n)[None]).reshape(-1)
+        (reference,) = draw(1)
+        statistic = Shared(partial(copy_statistic, measure, response, given, x_variable, reference, single.options))
+    observed = statistic.ready(np.arange(n)[None]).reshape(-1)  # (kernels on x,)
     check_numbers(observed, "for the samples as given")
-
-    def draw(count: int) -> IntArray:
-        return _permutations(null, first, n, single.neighbours, count, generator)
-
-    values = _values(statistic, draw, n, resampling)  # (views, P)
+    values = _values(statistic, draw, n, resampling)  # (kernels on x, P)
 
     # 3. One p-value, and what it was made of.
-    widths = {"bandwidth_y": response.widths, "bandwidth_x": second.widths}
-    if first is not None:
-        widths["bandwidth_given"] = first.widths
+    widths = {"bandwidth_y": response.widths, "bandwidth_x": x_variable.widths}
+    if given is not None:
+        widths["bandwidth_given"] = given.widths
     details: dict[str, Any] = {"adjust": regression is not None}
     if single.by_prop_4:
         details["form"] = single.form
-    if len(views) == 1:
+    if len(x_kernels) == 1:
         reached = pvalue(float(observed[0]), values[0], rounding=ROUNDING)
         combined = Evidence(float(observed[0]), values[0], reached, np.array([reached]), 0)
     else:
         combined = largest_studentised(observed, values)
-        details |= combined.details(list(views), observed)
-        widths["bandwidth_x"] = list(views.values())[combined.most_telling].variable.widths
+        details |= combined.details(list(x_kernels), observed)
+        widths["bandwidth_x"] = list(x_kernels.values())[combined.most_telling].variable.widths
     return TestResult(
         statistic=combined.statistic,
         pvalue=combined.pvalue,
@@ -328,17 +337,23 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     }
     for role in ("y", "given"):
         check_same_rows(checked["x"], parts["x"], checked[role], parts[role])
-    x, y, z = (np.asarray(v.values, dtype=np.float64) for v in checked.values())
-    labels = [v.labels for v in checked.values()]
+    x, y, z = (np.asarray(v.values, dtype=np.float64) for v in checked.values())  # (n, columns) each
+    x_is_label, y_is_label, z_is_label = (v.labels for v in checked.values())
     n = len(x)
-    jumping = jumping_targets((x, labels[0]), (y, labels[1]))
-    smoother = Smoother(z, labels[2], only_defence=True).following_jumps(jumping)
-    first, second = adjusted_response(x, labels[0], smoother), adjusted_response(y, labels[1], smoother)
-    views = views_of_dependence(first, second, smoother.residuals(wave_features(x, labels[0])).in_sample, smoother)
+
+    # 1. What z leaves of x, of y, and of waves along x.
+    jumping = jumping_targets((x, x_is_label), (y, y_is_label))
+    smoother = Smoother(z, z_is_label, only_defence=True).following_jumps(jumping)
+    adjusted_x = adjusted_response(x, x_is_label, smoother)
+    adjusted_y = adjusted_response(y, y_is_label, smoother)
+    adjusted_waves = smoother.residuals(wave_features(x, x_is_label)).in_sample
+
+    # 2. The views of the data and of random signs, and one p-value of them.
+    views = views_of_dependence(adjusted_x, adjusted_y, adjusted_waves, smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_statistic_of_signs, views, anchors))
-    observed = statistic.ready(views.data_signs[None]).T
-    values = _values(statistic, partial(_signs, n, rng=resampling.rng), n, resampling)
+    observed = statistic.ready(views.data_signs[None]).T  # (views, 1)
+    values = _values(statistic, partial(_signs, n, rng=resampling.rng), n, resampling)  # (views, P)
     evidence = combined_evidence(np.column_stack([observed, values]), view_weights(views.names))
     return TestResult(
         statistic=evidence.statistic,
@@ -352,10 +367,10 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     )
 
 
-def _signs(n: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw signs (count x n), in a type as small as that of labels."""
+def _signs(n: int, n_draws: int, rng: np.random.Generator) -> IntArray:
+    """Draw signs (n_draws x n), in a type as small as that of labels."""
     at_once = max(1, _NUMBERS // n)
-    sizes = [min(at_once, count - start) for start in range(0, count, at_once)]
+    sizes = [min(at_once, n_draws - start) for start in range(0, n_draws, at_once)]
     return np.concatenate([rng.choice(np.array([-1, 1], np.int8), size=(size, n)) for size in sizes])
 
 
@@ -374,39 +389,54 @@ def _statistic_of_signs(views: SignViews, anchors: IntArray | None) -> Callable[
     return values
 
 
-def _ranked_views(
-    inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None
-) -> dict[str, DependenceView]:
-    """Return the two ways in which ``bandwidth_x="aggregate"`` looks at x.
+@dataclass(frozen=True)
+class XKernel:
+    """A kernel on x; of the ranks of one column also a table of its values by distance of ranks.
+
+    Attributes
+    ----------
+    variable : KernelVariable
+        The values that it compares, and the kernel itself.
+    half_steps : array of int, optional
+        Rank of each row in half steps: rows with equal values share the mean of their ranks.
+    table : array, optional
+        Value of the kernel for rows that are 0, 1, 2 ... half steps apart.
+    """
+
+    variable: KernelVariable
+    half_steps: IntArray | None = None
+    table: FloatArray | None = None
+
+
+def _kernels_on_ranks(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None) -> dict[str, XKernel]:
+    """Return the two kernels with which ``bandwidth_x="aggregate"`` looks at x, by the name of their view.
 
     A narrow kernel detects dependence that oscillates along x, a wide one a trend. The wide one is applied to the
     residuals of the regression on z, in which small variation given z is visible, but oscillations are blurred.
     """
     name = parts[0][0]
 
-    def seen(ranks: FloatArray, width: Bandwidth) -> DependenceView:
+    def kernel_on(ranks: FloatArray, width: Bandwidth) -> XKernel:
         variable = inputs.kernel_variable([(name, ranks)], "_x", kernel, width)
         n, columns = ranks.shape
         if columns > 1:
-            return DependenceView(variable)
+            return XKernel(variable)
         # Ranks are multiples of half a step: with one column the kernel has 2 n - 1 values, those of its distances.
         distances = np.arange(2 * n - 1) / (2 * n)
-        same = width if variable.widths is None else variable.widths
-        by_distance = inputs.kernel_variable([(name, distances[:, None])], "_x", kernel, same).kernel
-        table = np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0])
+        same_width = width if variable.widths is None else variable.widths
+        by_distance = inputs.kernel_variable([(name, distances[:, None])], "_x", kernel, same_width).kernel
+        table = np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0])  # (2 n - 1,)
         half_steps = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)  # (n,)
-        return DependenceView(variable, half_steps, table)
+        return XKernel(variable, half_steps, table)
 
     ranks = ranked(inputs.numbers(parts, stem=name).values)
-    wide = seen(ranks, "median")
+    wide = kernel_on(ranks, "median")
     assert wide.variable.widths is not None
-    narrow = seen(ranks, _NARROW * wide.variable.widths)
+    narrow = kernel_on(ranks, _NARROW * wide.variable.widths)
     if regression is None or len(ranks) != regression.rows:
         return {"ranks, narrow": narrow, "ranks": wide}
-    return {
-        "ranks, narrow": narrow,
-        "ranks of residuals": seen(ranked(_adjusted(inputs, parts, kernel, regression)), "median"),
-    }
+    ranks_of_residuals = ranked(_adjusted(inputs, parts, kernel, regression))
+    return {"ranks, narrow": narrow, "ranks of residuals": kernel_on(ranks_of_residuals, "median")}
 
 
 def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother) -> Array:
@@ -423,103 +453,86 @@ def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother
     return np.where(residuals.std(axis=0) > _NEGLIGIBLE * targets.std(axis=0), residuals, targets)
 
 
-def _smoother(z: Variable) -> Smoother:
-    """Return regressions on z."""
-    return Smoother(np.asarray(z.values, dtype=np.float64), z.labels)
-
-
 def _permutations(
-    null: str, first: KernelVariable | None, n: int, neighbours: int, count: int, rng: np.random.Generator
+    null: str, given: KernelVariable | None, n: int, neighbours: int, n_draws: int, rng: np.random.Generator
 ) -> IntArray:
-    """Draw orders of x (count x n) under a null; `first` is z."""
-    if null == "local" and first is not None:
-        z = np.asarray(first.variable.values, dtype=np.float64)
-        return local_permutations(z, neighbours=neighbours, count=count, rng=rng)
+    """Draw orders of x (n_draws x n) under a null."""
+    if null == "local" and given is not None:
+        z = np.asarray(given.variable.values, dtype=np.float64)
+        return local_permutations(z, neighbours=neighbours, count=n_draws, rng=rng)
     if null == "permutation":
-        return rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)
+        return rng.permuted(np.tile(np.arange(n), (n_draws, 1)), axis=1)
     if n < _FEWEST_ROWS_IN_TIME:
         raise ParameterError(
             f"`{setting('null', 'surrogate')}` must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: too few are "
             f"left after shifts of a tenth of the series. Use {setting('null', 'local')}."
         )
-    offsets = circular_shifts(n, minimum_offset=n // _PARTS_OF_A_SERIES, count=count, rng=rng)
+    offsets = circular_shifts(n, minimum_offset=n // _PARTS_OF_A_SERIES, count=n_draws, rng=rng)
     return np.asarray((np.arange(n) + offsets[:, None]) % n)
 
 
-@dataclass(frozen=True)
-class DependenceView:
-    """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of ranks.
-
-    Attributes
-    ----------
-    variable : KernelVariable
-        What is looked at, and its kernel.
-    half_steps : array of int, optional
-        Rank of each row in half steps: rows with equal values share the mean of their ranks.
-    table : array, optional
-        Value of the kernel for rows that are 0, 1, 2 ... half steps apart.
-    """
-
-    variable: KernelVariable
-    half_steps: IntArray | None = None
-    table: FloatArray | None = None
+# Prop. 4 in its own letters: x1 is what is given, and x2 is x. With Gram matrices K1 on x1, K2 on x2 and L on y,
+# a1, b1, a12 and b12 are the row sums of K1, K1 L, K1 K2 and K1 K2 L.
 
 
 def predictor_statistic(
     y: LogKernel,
-    x1: LogKernel | None,
-    views: Sequence[DependenceView],
+    given: LogKernel | None,
+    x_kernels: Sequence[XKernel],
     n: int,
     form: PredictorForm,
     anchors: IntArray | None = None,
 ) -> Statistic:
-    """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views).
+    """Return a function from orders of x (P x n) to values of Prop. 4 for each kernel on x (P x kernels).
 
     With anchors the outer sums are over these rows.
     """
+    on_x = [x_kernel.variable.kernel for x_kernel in x_kernels]
     if anchors is not None:
-        return partial(_at_anchors, y, x1, [view.variable.kernel for view in views], n, form, anchors)
+        return partial(_at_anchors, y, given, on_x, n, form, anchors)
     groups = Groups((n,))
-    factors = [x1] if x1 is not None else []
-    (b1,) = (s[:, 0] for s in row_sums([product([*factors, y])], groups))
-    a1 = row_sums(factors, groups)[0][:, 0] if factors else np.full(n, float(n))
+    factors = [] if given is None else [given]
+    b1 = row_sums([product([*factors, y])], groups)[0][:, 0]  # (n,)
+    a1 = row_sums(factors, groups)[0][:, 0] if factors else np.full(n, float(n))  # (n,)
 
     def value(a12: FloatArray, b12: FloatArray) -> FloatArray:
         return linear_predictor_divergence(a1, b1, a12, b12, form)
 
-    tables = [view.table for view in views if view.table is not None]
-    half_steps = [view.half_steps for view in views if view.half_steps is not None]
-    in_tables = len(tables) == len(half_steps) == len(views)
-    n_matrices = 2 if in_tables else 2 + len(views)
+    tables = [x_kernel.table for x_kernel in x_kernels if x_kernel.table is not None]
+    half_steps = [x_kernel.half_steps for x_kernel in x_kernels if x_kernel.half_steps is not None]
+    in_tables = len(tables) == len(half_steps) == len(x_kernels)
+    n_matrices = 2 if in_tables else 2 + len(x_kernels)
     if n_matrices * 8 * n * n > GRAM_BUDGET:
 
         def pair_by_pair(orders: IntArray) -> FloatArray:
             values = []
             for order in orders:
-                on_x = [product([*factors, view.variable.kernel.take(order)]) for view in views]
-                on_x_and_y = [product([kernel, y]) for kernel in on_x]
-                sums = np.stack([s[:, 0] for s in row_sums([*on_x, *on_x_and_y], groups)])  # (2 views, n)
-                values.append(value(sums[: len(views)], sums[len(views) :]))
+                k1_k2 = [product([*factors, kernel.take(order)]) for kernel in on_x]
+                k1_k2_l = [product([kernel, y]) for kernel in k1_k2]
+                sums = np.stack([s[:, 0] for s in row_sums([*k1_k2, *k1_k2_l], groups)])  # (2 kernels, n)
+                values.append(value(sums[: len(on_x)], sums[len(on_x) :]))
                 report_done(1)
             return np.array(values)
 
         return pair_by_pair
     everywhere = slice(0, n)
-    K1 = _gram(x1, everywhere, everywhere) if x1 is not None else np.ones((n, n))
+    K1 = np.ones((n, n)) if given is None else _gram(given, everywhere, everywhere)
     K1L = K1 * _gram(y, everywhere, everywhere)
+    # K2 of every kernel on x: as tables and ranks, or as matrices.
+    K2: tuple[Any, ...]
     if in_tables:
-        second: tuple[Any, ...] = np.stack(tables), np.stack(half_steps)
+        K2 = np.stack(tables), np.stack(half_steps)
     else:
-        second = (np.stack([_gram(view.variable.kernel, everywhere, everywhere) for view in views]),)
+        K2 = (np.stack([_gram(kernel, everywhere, everywhere) for kernel in on_x]),)
 
     def from_memory(orders: IntArray) -> FloatArray:
         from condcs._inference.compiled_loops import permuted_rank_sums, permuted_row_sums
 
-        row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
+        sums_of_orders = permuted_rank_sums if in_tables else permuted_row_sums
         workers = current_settings().n_threads
         chunks = np.array_split(np.ascontiguousarray(orders), min(workers, len(orders)))
         with ThreadPoolExecutor(workers) as threads:
-            sums = list(threads.map(lambda chunk: row_sums_of(K1, K1L, *second, chunk), chunks))
+            sums = list(threads.map(lambda chunk: sums_of_orders(K1, K1L, *K2, chunk), chunks))
         return np.concatenate([value(a12, b12) for a12, b12 in sums])
 
     return from_memory
@@ -527,28 +540,28 @@ def predictor_statistic(
 
 def _at_anchors(
     y: LogKernel,
-    x1: LogKernel | None,
-    second: Sequence[LogKernel],
+    given: LogKernel | None,
+    on_x: Sequence[LogKernel],
     n: int,
     form: PredictorForm,
     anchors: IntArray,
     orders: IntArray,
 ) -> FloatArray:
-    """Return Prop. 4 (P x views) with outer sums over the anchors and inner sums over all rows."""
+    """Return Prop. 4 (P x kernels) with outer sums over the anchors and inner sums over all rows."""
 
     def sums(rows: slice) -> FloatArray:
-        """Sum K1 and K1 L (first entry), and these times K2 for each order and view, over rows (sums x 2 x anchors)."""
-        first = _gram(x1, anchors, rows) if x1 is not None else np.ones((len(anchors), rows.stop - rows.start))
-        both = np.stack([first, first * _gram(y, anchors, rows)])
+        """Sum K1 and K1 L (first entry), and both times each K2 in each order, over rows (sums x 2 x anchors)."""
+        K1 = np.ones((len(anchors), rows.stop - rows.start)) if given is None else _gram(given, anchors, rows)
+        both = np.stack([K1, K1 * _gram(y, anchors, rows)])  # (2, anchors, rows)
         sums_over_rows = [both.sum(axis=2)]
         for order in orders:
-            for kernel in second:
-                moved = _gram(kernel, order[anchors], order[rows])
-                sums_over_rows.append(np.einsum("kai,ai->ka", both, moved))
+            for kernel in on_x:
+                K2 = _gram(kernel, order[anchors], order[rows])
+                sums_over_rows.append(np.einsum("kai,ai->ka", both, K2))
         return np.array(sums_over_rows)
 
-    (a1, b1), *moved = total(sums, n, _ROWS)
-    masses = np.array(moved).reshape(len(orders), len(second), 2, len(anchors))
+    (a1, b1), *with_x = total(sums, n, _ROWS)
+    masses = np.array(with_x).reshape(len(orders), len(on_x), 2, len(anchors))
     return linear_predictor_divergence(a1, b1, masses[:, :, 0], masses[:, :, 1], form)
 
 
@@ -562,25 +575,25 @@ def _gram(kernel: LogKernel, rows: slice | IntArray, columns: slice | IntArray) 
 def copy_statistic(
     measure: Measure,
     y: KernelVariable,
-    x1: KernelVariable | None,
-    x2: KernelVariable,
+    given: KernelVariable | None,
+    x: KernelVariable,
     reference: IntArray,
     options: Mapping[str, Any],
 ) -> Callable[[IntArray], FloatArray]:
-    """Return a function from orders of x2 (P x n) to divergences from the copy with x2 in the order `reference`.
+    """Return a function from orders of x (P x n) to divergences from the copy with x in the order `reference`.
 
-    If y is independent of x2 given x1, the sample and its shuffled copies are exchangeable, and so are their
-    divergences from one more copy. Every variable is in units of its width, so that all kernels have width 1 and
-    measures without kernels see columns of one scale.
+    If y is independent of x given z, the sample and its shuffled copies are exchangeable, and so are their divergences
+    from one more copy. Every variable is in units of its width, so that all kernels have width 1 and measures without
+    kernels see columns of one scale.
     """
-    response, second = _scaled(y, "y"), _scaled(x2, "x")
-    conditions = [] if x1 is None else [_scaled(x1, "given")]
+    scaled_y, scaled_x = _scaled(y, "y"), _scaled(x, "x")
+    conditions = [] if given is None else [_scaled(given, "given")]
     # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
     ones = {"bandwidth": 1.0} if measure.gram else {}
 
     def sample(order: IntArray) -> tuple[FloatArray, ...]:
-        x = np.concatenate([*conditions, second[order]], axis=1)
-        return (x, response) if measure.takes_x else (np.concatenate([x, response], axis=1),)
+        inputs = np.concatenate([*conditions, scaled_x[order]], axis=1)
+        return (inputs, scaled_y) if measure.takes_x else (np.concatenate([inputs, scaled_y], axis=1),)
 
     copy = sample(reference)
 

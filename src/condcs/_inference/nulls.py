@@ -26,8 +26,8 @@ Draw = Callable[[int], LabelArray]
 
 NULLS = ("propensity", "permutation", "local")
 
-CELL_ROWS = 10
-"""Fewest rows of a cell of the local null."""
+_FEWEST_ROWS_OF_CELL = 10
+"""Fewest rows of a cell of the local null: in smaller ones, few labellings hold the means of x in each sample."""
 
 _VARIANCE_SHARE = 0.05
 """Share of its natural variance that the imbalance of x has in a redrawn sample. At 0.2 tests are conservative."""
@@ -43,15 +43,15 @@ _TIE_BREAKING = 1e-9
 def label_sampler(
     null: str,
     x: FloatArray | None,
-    groups: LabelArray,
+    labels: LabelArray,
     *,
-    categorical: Sequence[bool] | None = None,
+    is_category: Sequence[bool] | None = None,
     rng: np.random.Generator,
 ) -> Draw:
-    """Return a function that permutes group labels: everywhere ("permutation") or within cells of x ("local").
+    """Return a function that permutes the labels of samples: everywhere ("permutation") or within cells of x ("local").
 
-    Groups are numbered 0 to G - 1 and keep their sizes; draws are int8, int32 for more than 127 groups. `categorical`
-    says which columns of x are labels, none by default.
+    Samples are numbered 0 to G - 1 and keep their sizes; draws are int8, int32 for more than 127 samples. `is_category`
+    says which columns of x are categories, none by default.
 
     Examples
     --------
@@ -60,19 +60,19 @@ def label_sampler(
     >>> draw(4).sum(axis=1).tolist()
     [2, 2, 2, 2]
     """
-    count = int(groups.max()) + 1
-    labels = groups.astype(label_type(count))
+    n_samples = int(labels.max()) + 1
+    labels = labels.astype(label_type(n_samples))
     if null == "permutation":
-        return lambda number: rng.permuted(np.broadcast_to(labels, (number, len(labels))), axis=1)
+        return lambda count: rng.permuted(np.broadcast_to(labels, (count, len(labels))), axis=1)
     assert x is not None
-    flags = np.zeros(x.shape[1], bool) if categorical is None else np.asarray(categorical, bool)
-    return LocalDraws(x, flags, labels, count, rng)
+    flags = np.zeros(x.shape[1], bool) if is_category is None else np.asarray(is_category, bool)
+    return LocalDraws(x, flags, labels, n_samples, rng)
 
 
 class LocalDraws:
-    r"""Labels exchanged within cells of x, with the group means of x held. Callable: ``draws(count)`` is (count, n).
+    r"""Labels exchanged within cells of x, with the means of x in each sample held. ``draws(count)`` is (count, n).
 
-    If the log-odds of the labels are linear in x within a cell, :math:`\beta' x`, the group sums of x are sufficient
+    If the log-odds of the labels are linear in x within a cell, :math:`\beta' x`, the samples' sums of x are sufficient
     for :math:`\beta`, and the law of the labels given these sums depends on nothing unknown. It is sampled by a
     Metropolis chain that exchanges labels between rows of a cell. The sums are held softly, to a small share of their
     natural variance: with continuous x no other labelling has exactly the same. All chains start from one hub that a
@@ -81,15 +81,16 @@ class LocalDraws:
     """
 
     def __init__(
-        self, x: FloatArray, categorical: BoolArray, labels: LabelArray, count: int, rng: np.random.Generator
+        self, x: FloatArray, is_category: BoolArray, labels: LabelArray, n_samples: int, rng: np.random.Generator
     ) -> None:
-        cells = median_cells(x, categorical, CELL_ROWS)
-        self._cells, self._rng, self._count = cells, rng, count
-        self._size = np.bincount(cells)
-        self._first = np.concatenate([[0], np.cumsum(self._size)[:-1]])
-        self._members = np.argsort(cells, kind="stable")
-        self._features = np.ascontiguousarray(self._held(in_deviations(x[:, ~categorical]), labels))
-        self._sums = self._group_sums(labels)
+        self._rng, self._n_samples = rng, n_samples
+        self._cells = median_cells(x, is_category, _FEWEST_ROWS_OF_CELL)  # (n,)
+        # The rows cell by cell, and where those of each cell begin among them.
+        self._members = np.argsort(self._cells, kind="stable")  # (n,)
+        self._size = np.bincount(self._cells)  # (cells,)
+        self._first = np.concatenate([[0], np.cumsum(self._size)[:-1]])  # (cells,)
+        self._features = np.ascontiguousarray(self._held_features(in_deviations(x[:, ~is_category]), labels))
+        self._sums = self._sums_of_samples(labels)
         # Observed labels and draws are exchangeable if both are reached from one hub by chains that can run backwards.
         self._hub = self._chains(labels, 1)[0]
 
@@ -102,7 +103,7 @@ class LocalDraws:
         from condcs._inference.compiled_loops import swap_chains
 
         n = len(start)
-        excess = self._group_sums(start) - self._sums
+        excess = self._sums_of_samples(start) - self._sums
         seeds = self._rng.integers(0, 2**63, size=count).astype(np.uint64)
         drawn = np.empty((count, n), start.dtype)
         cells = self._cells, self._first, self._size, self._members
@@ -113,16 +114,16 @@ class LocalDraws:
         list(on_threads(swap_chains, ((*of_all_chains, *part) for part in parts), workers))
         return drawn
 
-    def _group_sums(self, labels: LabelArray) -> FloatArray:
-        """Return the sums of the features over each group (G x features)."""
-        return np.asarray((labels == np.arange(self._count)[:, None]).astype(np.float64) @ self._features)
+    def _sums_of_samples(self, labels: LabelArray) -> FloatArray:
+        """Return the sums of the features over each sample (G x features)."""
+        return np.asarray((labels == np.arange(self._n_samples)[:, None]).astype(np.float64) @ self._features)
 
-    def _held(self, numeric: RealArray, labels: LabelArray) -> FloatArray:
+    def _held_features(self, numeric: RealArray, labels: LabelArray) -> FloatArray:
         """Turn columns, less their means in each cell, into uncorrelated ones, scaled by how firmly each is held."""
         cells, sizes = self._cells, self._size
-        counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._count)]
+        counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._n_samples)]
         shares = np.stack(counts, axis=1) / sizes[:, None]  # (cells, G)
-        # Half the sum over the groups of a label's variance in its cell, without replacement.
+        # Half the sum over the samples of a label's variance in its cell, without replacement.
         spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)  # (cells,)
         means = [np.bincount(cells, weights=column) / sizes for column in numeric.T]
         centred = numeric - np.stack(means, axis=1)[cells] if means else numeric
@@ -131,21 +132,21 @@ class LocalDraws:
         # Directions without information cannot be held.
         chosen = information > _LEAST_INFORMATION * max(information.max(initial=0.0), _LEAST_INFORMATION)
         scale = np.sqrt((1 - _VARIANCE_SHARE) / (_VARIANCE_SHARE * information[chosen]))
-        # With G groups of equal size the sums of one direction have G - 1 degrees of freedom of variance
+        # With G samples of equal size the sums of one direction have G - 1 degrees of freedom of variance
         # 2 / G (1 - 1 / G).
-        return np.asarray(centred @ (directions[:, chosen] * scale) * np.sqrt(self._count - 1))
+        return np.asarray(centred @ (directions[:, chosen] * scale) * np.sqrt(self._n_samples - 1))
 
 
-def median_cells(x: FloatArray, categorical: BoolArray, smallest: int) -> IntArray:
+def median_cells(x: FloatArray, is_category: BoolArray, smallest: int) -> IntArray:
     """Cell of each row: categories apart, then split at the median of the widest column while halves are big enough.
 
     Cells hold at least `smallest` rows (fewer if a category has fewer) and less than twice as many.
     """
-    numeric = in_deviations(x[:, ~categorical])
+    numeric = in_deviations(x[:, ~is_category])
     cells = np.empty(len(x), np.int64)
-    if categorical.any():
-        start = np.unique(x[:, categorical], axis=0, return_inverse=True)[1].reshape(-1)
-        waiting = [np.flatnonzero(start == value) for value in range(start.max() + 1)]
+    if is_category.any():
+        category = np.unique(x[:, is_category], axis=0, return_inverse=True)[1].reshape(-1)  # (n,)
+        waiting = [np.flatnonzero(category == code) for code in range(category.max() + 1)]
     else:
         waiting = [np.arange(len(x))]
     cell = 0
@@ -162,32 +163,32 @@ def median_cells(x: FloatArray, categorical: BoolArray, smallest: int) -> IntArr
     return cells
 
 
-def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Permutations (count x n) for the null "y independent of x2 given x1": each row receives the index of a neighbour.
+def local_permutations(z: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> IntArray:
+    """Permutations (count x n) for the null "y independent of x given z": each row receives the index of a neighbour.
 
-    Rows come in random order and take a random one of their nearest neighbours in x1 (n x d), themselves included, that
+    Rows come in random order and take a random one of their nearest neighbours in z (n x d), themselves included, that
     nobody has taken yet, or any if all are taken, so that indices repeat as little as possible (Runge 2018). Columns
     are compared in units of their standard deviation. Cost O(n log n) for the neighbours, then O(count n k).
 
     Examples
     --------
     >>> import numpy as np
-    >>> x1 = np.array([[0.0], [0.1], [5.0], [5.1]])
-    >>> drawn = local_permutations(x1, neighbours=2, count=50, rng=np.random.default_rng(0))
-    >>> bool(np.all(np.abs(x1[drawn, 0] - x1[:, 0]) < 0.2))
+    >>> z = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> drawn = local_permutations(z, neighbours=2, count=50, rng=np.random.default_rng(0))
+    >>> bool(np.all(np.abs(z[drawn, 0] - z[:, 0]) < 0.2))
     True
     """
     from scipy.spatial import cKDTree
 
     from condcs._inference.compiled_loops import assign_neighbours
 
-    x1 = np.asarray(x1, np.float64).reshape(len(x1), -1)
-    k = min(check_integer("neighbours", neighbours, 2), len(x1))
-    units = in_deviations(x1)
+    z = np.asarray(z, np.float64).reshape(len(z), -1)  # (n, d)
+    k = min(check_integer("neighbours", neighbours, 2), len(z))
+    standardised = in_deviations(z)
     # A speck of noise breaks ties at random: without it, rows of one category would all see the same few.
-    units = units + _TIE_BREAKING * rng.standard_normal(units.shape)
-    table = cKDTree(units).query(units, k)[1].reshape(len(x1), k)
-    drawn = np.empty((count, len(x1)), np.int64)
+    standardised = standardised + _TIE_BREAKING * rng.standard_normal(standardised.shape)
+    table = cKDTree(standardised).query(standardised, k)[1].reshape(len(z), k)
+    drawn = np.empty((count, len(z)), np.int64)
     assign_neighbours(table.astype(np.int64), rng.integers(0, 2**63, size=count).astype(np.uint64), drawn)
     return drawn
 
@@ -225,10 +226,12 @@ def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng
             f"`minimum_offset` must be at most {last} for windows of {window} in a series of {n}, got "
             f"{minimum_offset}. Use a longer series, shorter windows or a smaller offset."
         )
-    # There are last + 1 - d pairs of starts at distance d: distances are drawn in that proportion, then the starts.
+    # There are last + 1 - d pairs of starts at distance d, and as many with x and y exchanged: distances are drawn in
+    # that proportion, then the starts.
     distances = np.arange(minimum_offset, last + 1)
-    pairs = np.where(distances == 0, 1, 2) * (last + 1 - distances)
-    distance = rng.choice(distances, size=count, p=pairs / pairs.sum())
-    low = rng.integers(0, last + 1 - distance)
-    turned = rng.random(count) < 0.5
-    return np.stack([np.where(turned, low + distance, low), np.where(turned, low, low + distance)], axis=1)
+    n_pairs = np.where(distances == 0, 1, 2) * (last + 1 - distances)
+    distance = rng.choice(distances, size=count, p=n_pairs / n_pairs.sum())  # (count,)
+    earlier = rng.integers(0, last + 1 - distance)
+    later = earlier + distance
+    x_is_later = rng.random(count) < 0.5
+    return np.stack([np.where(x_is_later, later, earlier), np.where(x_is_later, earlier, later)], axis=1)

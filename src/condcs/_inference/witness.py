@@ -203,7 +203,7 @@ def witness(
             fitted = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
             draw: Draw = partial(fitted.draw, rng=generator)
         else:
-            draw = label_sampler(null, values, labels, categorical=problem.x.variable.labels, rng=generator)
+            draw = label_sampler(null, values, labels, is_category=problem.x.variable.labels, rng=generator)
         bands = local.under_null(draw(count), confidence_level)
     return Witness(
         at=np.array(variable.values[points], np.float64),
