@@ -8,15 +8,19 @@ from scipy.special import ndtri
 from scipy.stats import kstest, norm
 
 from condcs._core.compiling import njit
+from condcs._core.errors import ShapeError
 from condcs._tables.kinds import Column
 from condcs.drift._betting import (
+    DRAWS,
     EPOCHS,
-    LEVELS,
+    LABEL_DRAWS,
+    SCORE_LEVELS,
     CellGeometry,
-    Outcome,
+    RankedScore,
     RowBatch,
     bet_factor,
     bet_on_row,
+    check_draws,
     count_scores,
     label_belief,
     make_bets,
@@ -26,7 +30,7 @@ from condcs.drift._betting import (
     to_level,
     uniform,
 )
-from condcs.drift._cells import CELL_ROWS, GATHERING_ROWS, MOST_CELLS, CellTree, Regions
+from condcs.drift._cells import FEWEST_CELL_ROWS, GATHERING_ROWS, MOST_CELLS, CellTree, Regions
 
 
 def callable_from_python(function):
@@ -56,7 +60,7 @@ def example(n, rng):
 @njit(nogil=True)
 def factor_of(mean, deviation, value, is_label, chance, total, fade):
     """Call `bet_factor`, which only compiled functions can call."""
-    return bet_factor(mean, deviation, Outcome(value, is_label, chance, total, np.empty(0)), fade)
+    return bet_factor(mean, deviation, RankedScore(value, is_label, chance, total, np.empty(0)), fade)
 
 
 def test_every_bet_is_a_density():
@@ -104,11 +108,22 @@ def test_random_numbers_of_rows_are_uniform_and_independent():
     assert random_number(8, 1, 3) != random_number(7, 1, 3) != random_number(7, 2, 3)
 
 
+def test_more_ranks_than_random_numbers_are_refused():
+    """With more, the numbers of ties would be those of labels, or of the next row."""
+    check_draws(LABEL_DRAWS, DRAWS - LABEL_DRAWS)
+    with pytest.raises(ShapeError, match="labels of `y_ref` must be at most 1,024, got 1,025"):
+        check_draws(LABEL_DRAWS + 1, 1)
+    with pytest.raises(
+        ShapeError, match="times families of regions of `x_ref` must be at most 1,047,552, got 1,047,553"
+    ):
+        check_draws(1, DRAWS - LABEL_DRAWS + 1)
+
+
 def test_weights_of_a_row_add_up_to_one():
     """All bets of a row, over all families: on all rows, on one region of each column, and on patterns."""
     regions = regions_of(example(500, np.random.default_rng(0)))
     assert regions.arrays.families.tolist() == [[-1, -1], [0, -1], [1, -1], [2, -1], [0, 2]]
-    assert np.diff(regions.first).tolist() == [1, 5, 3, 5, 9]
+    assert np.diff(regions.first_regions).tolist() == [1, 5, 3, 5, 9]
     bets = make_bets(regions)
     rng = np.random.default_rng(1)
     for is_label in (0, 1):  # labels have no bets on spread
@@ -137,17 +152,17 @@ def test_cells_divide_every_region():
     regions = regions_of(x)
     places = regions.locate(x)
     inputs = np.column_stack([x[:, 0], x[:, [1]] == np.arange(3), x[:, 2]]).astype(float)
-    cells = CellTree.of(inputs, inputs, places, int(regions.first[-1]))
+    cells = CellTree.of(inputs, inputs, places, int(regions.first_regions[-1]))
     found = cells.locate(inputs, places)
-    counts = np.bincount(found.ravel(), minlength=cells.total)
-    assert counts.min() >= CELL_ROWS
+    counts = np.bincount(found.ravel(), minlength=cells.n_cells)
+    assert counts.min() >= FEWEST_CELL_ROWS
     assert counts.sum() == found.size
     for family in range(found.shape[1]):
         owners = {(cell, region) for cell, region in zip(found[:, family], places[:, family], strict=True)}
         assert len(owners) == len(set(found[:, family])) <= MOST_CELLS
-    cells.check(inputs.shape[1], int(regions.first[-1]))
+    cells.check(inputs.shape[1], int(regions.first_regions[-1]))
     with pytest.raises(ValueError, match="trees"):
-        cells._replace(children=cells.children[::-1].copy()).check(inputs.shape[1], int(regions.first[-1]))
+        cells._replace(children=cells.children[::-1].copy()).check(inputs.shape[1], int(regions.first_regions[-1]))
 
 
 @njit(nogil=True)
@@ -162,7 +177,7 @@ def run(scores, cells, *, chance=0.0, inputs=None, is_known=None):
     """Two families: all rows, and the two halves of a column, each of one cell. Return outcomes, sums and bets."""
     n, s = scores.shape
     regions = Regions((Column("a", "number"),), np.array([[[0.0, *[np.inf] * 3]], [[np.inf] * 4]]))
-    assert regions.first.tolist() == [0, 1, 3]
+    assert regions.first_regions.tolist() == [0, 1, 3]
     bets = make_bets(regions)
     deviations = np.full((3, 2), 0.0 if inputs is None else 1.0)
     limits = CellTree(*np.zeros((3, 0)), deviations).limits
@@ -262,7 +277,7 @@ def test_a_cell_forgets_once_when_inputs_gather():
     for spread, kept in ((1e-3, 40 - GATHERING_ROWS[0] + 1), (1.0, 40)):
         sums = run(rng.normal(size=(40, 1)), cells, inputs=spread * rng.normal(size=(40, 2)))[1]
         assert sums.totals.tolist() == [kept, kept, 0]
-        assert sums.trees[0, 0, LEVELS] == kept
+        assert sums.trees[0, 0, SCORE_LEVELS] == kept
 
 
 def test_expected_sums_are_the_number_of_bets():
@@ -285,7 +300,7 @@ def test_rows_that_are_not_known_are_not_bet_on():
 
 
 def test_counted_scores_are_ranked_among():
-    trees, totals = np.zeros((1, 1, LEVELS + 1), np.int64), np.zeros(1, np.int64)
+    trees, totals = np.zeros((1, 1, SCORE_LEVELS + 1), np.int64), np.zeros(1, np.int64)
     count_scores(np.array([[-1e9], [0.1], [0.1], [1e9]]), np.zeros((4, 1), np.int64), trees, totals)
     assert totals[0] == 4
-    assert trees[0, 0, LEVELS] == 4  # the last node of the tree counts all
+    assert trees[0, 0, SCORE_LEVELS] == 4  # the last node of the tree counts all

@@ -22,9 +22,9 @@ def curve(monkeypatch):
 def rows(n, rng, pattern, size=0.0):
     """Rows of two inputs; y changes by the heights of the pattern, at fifths or thirds of the inputs."""
     x = rng.uniform(size=(n, 2))
-    regions = 5 if pattern.columns == 1 else 3
-    heights = pattern.heights(*[regions] * pattern.columns)
-    places = tuple((x[:, c] * regions).astype(int) for c in range(pattern.columns))
+    regions = 5 if pattern.n_columns == 1 else 3
+    heights = pattern.heights(*[regions] * pattern.n_columns)
+    places = tuple((x[:, c] * regions).astype(int) for c in range(pattern.n_columns))
     return x, np.sin(3 * x[:, 0]) + x[:, 1] + size * heights[places] + 0.5 * rng.normal(size=n)
 
 
@@ -48,8 +48,8 @@ def check_change_is_named(pattern, seed=0):
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.kind)
 @pytest.mark.parametrize("regions", [2, 3, 5])
 def test_heights_lie_between_minus_one_and_one_and_reach_both(pattern, regions):
-    heights = heights_of((pattern,), (regions,) * pattern.columns, regions**pattern.columns)
-    assert heights.shape == (prod((regions,) * pattern.columns), _patterns.most_patterns())
+    heights = heights_of((pattern,), (regions,) * pattern.n_columns)
+    assert heights.shape == (prod((regions,) * pattern.n_columns), _patterns.most_patterns())
     assert heights.min() == -1
     assert heights.max() == 1
 

@@ -180,6 +180,17 @@ def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     return xp.where(is_positive, log_total + xp.squeeze(peak, axis=axis), -xp.inf * xp.ones_like(total))
 
 
+def evenly_spaced(n: int, most: int) -> IntArray:
+    """Return the numbers of rows of a table, evenly spaced: the first and the last of n, and at most so many.
+
+    Examples
+    --------
+    >>> evenly_spaced(7, 3).tolist(), evenly_spaced(2, 3).tolist()
+    ([0, 3, 6], [0, 1])
+    """
+    return np.linspace(0, n - 1, min(n, most)).astype(np.int64)
+
+
 def ranked(table: Any) -> FloatArray:
     """Replace each column by its ranks, scaled to lie between 0 and 1; ties share their mean rank.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,17 +12,25 @@ from scipy.stats import f as fisher
 from scipy.stats import kurtosis
 from scipy.stats import t as student
 
-from condcs._core.arrays import BoolArray, FloatArray, IntArray
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, evenly_spaced
 from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._core.printable import Printable, counted
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Outcome, Sums, bet_factor, earlier_share, pattern_steps
+from condcs.drift._betting import DEVIATION, MEAN, RankedScore, Sums, bet_factor, earlier_share, pattern_steps
 from condcs.drift._cells import Family, Regions, locate_cells
 from condcs.drift._dependence import LARGEST_RESIDUAL
 from condcs.drift._patterns import Pattern, heights_of
-from condcs.drift._scores import ScoreModel, aims_of, design, scale_rows
+from condcs.drift._scores import (
+    COLUMN,
+    LABEL,
+    NO_LABEL,
+    ScoreModel,
+    design,
+    residuals_of_targets,
+    values_of_targets,
+)
 from condcs.drift._watching import KeptRows, Plan
 
 RANGE_LEVEL = 0.95
@@ -31,6 +39,9 @@ RANGE_LEVEL = 0.95
 COMPARED_ROWS = 300
 """Most rows of each side that enter the divergence, which an alarm is to have at once: its cost grows with their
 square. With more it would vary less."""
+
+_WITNESS_ROWS = 100
+"""Most rows at which the local divergence is evaluated, the last ones: each visits all rows compared."""
 
 FEWEST_SUMMARISED = 5
 """Fewer rows than these have no standard deviation, interval or divergence: of one row a deviation would be 0."""
@@ -41,9 +52,9 @@ _FEWEST_LOCATED = 3
 _LEVEL = 0.95
 """Level of intervals; a change is shown where such an interval lies on its side of no change."""
 
-Quantity = Literal["mean", "share", "agreement", "product"]
-"""What is averaged over rows: a number; the indicator of a label, or of the label that is likeliest at x; and the
-product of the residuals of two responses, in units of their spreads."""
+AlarmQuantity = Literal["mean", "share", "agreement", "product"]
+"""What an alarm averages over rows: a number; the indicator of a label, or of the label that is likeliest at x; and
+the product of the residuals of two responses, in units of their spreads."""
 
 
 class Summary(NamedTuple):
@@ -125,7 +136,7 @@ class Alarm(Printable):
     witness_value: float | None
     statistic: float
     threshold: float
-    quantity: Quantity = "mean"
+    quantity: AlarmQuantity = "mean"
     shown: bool = True
 
     @property
@@ -146,7 +157,11 @@ class Alarm(Printable):
     def from_dict(cls, values: Mapping[str, Any]) -> Alarm:
         """Undo `as_dict`, also after JSON."""
         pairs = {name: None if values[name] is None else tuple(values[name]) for name in ("since_range", "interval")}
-        bounds = {k: tuple(v) if len(v) == 2 and not isinstance(v[0], str) else v for k, v in values["bounds"].items()}
+        bounds = {
+            # Two limits, or one label.
+            column: tuple(limits) if len(limits) == 2 and not isinstance(limits[0], str) else limits
+            for column, limits in values["bounds"].items()
+        }
         sides = {name: Summary(**values[name]) for name in ("reference", "recent")}
         return cls(**{**values, **pairs, **sides, "bounds": bounds})
 
@@ -198,169 +213,183 @@ class Alarm(Printable):
 
 
 def describe_alarm(
+    *,
     model: ScoreModel,
     regions: Regions,
     plan: Plan,
     sums: Sums,
     last_rows: KeptRows,
     reference: tuple[FloatArray, FloatArray],
-    scale: float,
+    value_per_evidence: float,
     threshold: float,
 ) -> Alarm:
-    """Explain the alarm that the last of these rows raised, when a value in units of the scale was large enough.
+    """Explain the alarm that the last of these rows raised, when the evidence reached the threshold.
 
     `last_rows` are those of the stream, oldest first; `reference` is x and y of some rows of the reference.
     """
-    # 1. The score s and the family f with the largest value, which is the evidence; and the bets that have won it.
+    # 1. The score s and the family f with the largest value, on which the evidence rests; and the bets that have won
+    #    most of it.
     s, f = map(int, np.unravel_index(int(np.argmax(sums.values)), sums.values.shape))
     winner = _winner(plan, regions, sums, s, f)
 
     # 2. Since when: from what these bets have won at each row.
-    inputs = design(last_rows.x, model.inputs)  # (n, p)
-    cells = np.asarray(locate_cells(inputs, regions.locate(last_rows.x), plan.cells))[:, f]  # (n,)
-    heights, epoch_totals = winner.heights(regions, last_rows.x, f), sums.epoch_totals[winner.epoch]
-    outcomes = last_rows.outcomes[:, s, f]  # (n,)
-    is_label, chances = bool(plan.geometry.is_label[s]), plan.geometry.chances[s]
-    logs = _log_factors(winner.bets, heights, outcomes, cells, is_label, chances, sums.totals, epoch_totals)
-    since, since_range, earliest = _change_point(logs, last_rows.numbers)
-    is_recent = last_rows.numbers >= since  # (n,)
+    inputs = design(last_rows.x, model.x_columns)  # (n, p)
+    cells = np.asarray(locate_cells(inputs, regions.locate(last_rows.x), plan.cells))  # (n, f)
+    logs = _log_factors(
+        bets=winner.bets,
+        heights=winner.heights(regions, last_rows.x, f),
+        outcomes=last_rows.outcomes[:, s, f],
+        cells=cells[:, f],
+        is_label=bool(plan.geometry.is_label[s]),
+        chances=plan.geometry.chances[s],
+        totals=sums.totals,
+        epoch_totals=sums.epoch_totals[winner.epoch],
+    )
+    beginning = _beginning(logs, last_rows.numbers)
+    is_recent = last_rows.numbers >= beginning.row  # (n,)
     recent = last_rows.x[is_recent], last_rows.y[is_recent]
 
     # 3. Where: a region, or where the heights of a pattern are positive.
-    region, sign = winner.region, winner.sign
-    pattern = winner.pattern
-    if pattern is not None and not pattern.where_positive:
-        region, height = _region_of_pattern(regions, f, winner, recent[0])
-        sign = sign if height > 0 else -sign
     quantity = _quantity(model, s)
-    reference_anywhere = _measured(model, s, quantity, *reference)
-    recent_anywhere = _measured(model, s, quantity, *recent)
-    if f == 0:
-        # The bets on all rows have the largest weight, and may come first where one region alone has changed.
-        deviations = _standardised(reference_anywhere, recent_anywhere, of_spread=winner.kind == "spread")
-        region = _narrower_region(regions, recent[0], deviations, sign)
-    if pattern is not None and pattern.where_positive:
-        is_inside = [winner.heights(regions, x, f) > 0 for x in (reference[0], recent[0])]
-        names = [model.inputs[column].name for column in regions.families[f].columns]
-        words, bounds = pattern.where_positive.format(*names), {}
-    else:
-        is_inside = [regions.holds(x, region) for x in (reference[0], recent[0])]
-        words, bounds = regions.words(region), regions.bounds(region)
+    in_reference, in_stream = (_measured(model, s, quantity, x, y) for x, y in (reference, recent))
+    location = _location(winner, regions, f, recent[0], in_reference, in_stream)
 
     # 4. What y did there, and how far the relation is from that of the reference.
-    response, label, change = _words(model, s, winner.kind, sign)
-    expected, stream = reference_anywhere.where(is_inside[0]), recent_anywhere.where(is_inside[1])
+    there_in_reference = in_reference.where(location.contains(reference[0]))
+    there_in_stream = in_stream.where(location.contains(recent[0]))
     if quantity == "product":
         # No regression expects products: they are compared with the mean of those in the reference.
-        usual = expected.values.mean() if len(expected.values) else 0.0
-        expected, stream = (_Measured(side.values, side.values - usual) for side in (expected, stream))
-    interval = _interval(stream.residuals)
+        usual = there_in_reference.values.mean() if len(there_in_reference.values) else 0.0
+        there_in_reference, there_in_stream = (
+            _Measured(side.values, side.values - usual) for side in (there_in_reference, there_in_stream)
+        )
+    residuals = there_in_stream.residuals
+    interval = _interval(residuals)
     if winner.kind == "spread" and quantity in ("mean", "product"):
-        shown = _spread_shown(expected.residuals, stream.residuals, sign)
+        shown = _spread_shown(there_in_reference.residuals, residuals, location.sign)
     else:
-        shown = interval is not None and (interval[0] > 0 if sign > 0 else interval[1] < 0)
-    divergence, at, largest = _divergence(model, reference, recent)
+        shown = interval is not None and (interval[0] > 0 if location.sign > 0 else interval[1] < 0)
+    response, label, change = _words(model, s, winner.kind, location.sign)
+    divergence, witness_at, witness_value = _divergence(model, reference, recent)
     return Alarm(
         row=int(last_rows.numbers[-1]),
         response=response,
         label=label,
         kind=winner.kind,
         change=change,
-        region=words,
-        bounds=bounds,
-        since=since,
-        since_range=since_range,
-        at_least=earliest,
-        reference=expected.summary(),
-        recent=stream.summary(),
-        difference=float(stream.residuals.mean()) if len(stream.residuals) else None,
+        region=location.words,
+        bounds=location.bounds,
+        since=beginning.row,
+        since_range=beginning.row_range,
+        at_least=beginning.at_least,
+        reference=there_in_reference.summary(),
+        recent=there_in_stream.summary(),
+        difference=float(residuals.mean()) if len(residuals) else None,
         interval=interval,
         divergence=divergence,
-        witness_at=at,
-        witness_value=largest,
-        statistic=float(sums.values[s, f]) / scale,
+        witness_at=witness_at,
+        witness_value=witness_value,
+        statistic=float(sums.values[s, f]) / value_per_evidence,
         threshold=threshold,
         quantity=quantity,
         shown=shown,
     )
 
 
-class _Winner(NamedTuple):
-    """The bets of one kind that have won most of a family's value: on one region, or on a pattern of its regions."""
+class _BetGroup(NamedTuple):
+    """The bets of one kind on one region, or on one pattern of a family's regions."""
 
     kind: str
-    sign: int
     region: int  # 0, all rows, for a pattern
-    pattern_index: int  # of the pattern among those of the family
     pattern: Pattern | None
-    epoch: int  # in which they have won most of it
+    pattern_index: int  # of the pattern among those of the family; 0 for a region
     bets: FloatArray  # (j, 2), mean and standard deviation of z; of a pattern, at height 1
+    won: FloatArray  # (EPOCHS + 1, j), weighted sums of the bets
+
+    @property
+    def sign(self) -> int:
+        """Direction of the change that the best of the bets is on: 1 for a larger mean or deviation, else -1."""
+        mean, deviation = self.bets[np.argmax(self.won.sum(axis=0))]
+        return 1 if mean > 0 or deviation > 1 else -1
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which they have won most."""
+        return int(np.argmax(self.won.sum(axis=1)))
 
     def heights(self, regions: Regions, x: FloatArray, f: int) -> FloatArray:
         """Return by what the means of the bets are multiplied at rows (n,); NaN where they are asleep."""
         if self.pattern is None:
             return np.where(regions.holds(x, self.region), 1.0, np.nan)
         by_region = _family_heights(regions.families[f])[:, self.pattern_index]
-        heights = by_region[regions.locate(x)[:, f] - regions.first[f]]
+        heights = by_region[regions.locate(x)[:, f] - regions.first_regions[f]]
         return np.where(heights == 0, np.nan, heights)
-
-
-class _Candidate(NamedTuple):
-    """Bets of one kind that may have won most of a family's value."""
-
-    kind: str
-    region: int  # 0, all rows, for a pattern
-    pattern_index: int  # of the pattern among those of the family; 0 for a region
-    pattern: Pattern | None
-    bets: FloatArray  # (j, 2), mean and standard deviation of z; of a pattern, at height 1
-    won: FloatArray  # (EPOCHS + 1, j), weighted sums of the bets
 
 
 def _family_heights(family: Family) -> FloatArray:
     """Return the height of each region of a family in each of its patterns (regions, patterns)."""
-    return heights_of(family.patterns, family.parts, family.n_regions)
+    return heights_of(family.patterns, family.regions_by_column)
 
 
-def _winner(plan: Plan, regions: Regions, sums: Sums, s: int, f: int) -> _Winner:
-    """Return what has won most of the value of family f on score s."""
-    bets, family = plan.bets, regions.families[f]
+def _winner(plan: Plan, regions: Regions, sums: Sums, s: int, f: int) -> _BetGroup:
+    """Return the bets that have won most of the value of family f on score s."""
     is_label = int(plan.geometry.is_label[s])
-    candidates: list[_Candidate] = []
-    if bets.region_weights[is_label, f] > 0:
-        for region in range(regions.first[f], regions.first[f + 1]):
-            table = bets.regions[region]
-            of_spread = table[:, 1] != 1
-            of_mean = ~of_spread & (table[:, 0] != 0)
-            won = bets.region_weights[is_label, f] * sums.regions[s, region]  # (epochs, j)
-            candidates.append(_Candidate("level", region, 0, None, table[of_mean], won[:, of_mean]))
-            candidates.append(_Candidate("spread", region, 0, None, table[of_spread], won[:, of_spread]))
-    if bets.pattern_weights[is_label, f] > 0:
-        steps = pattern_steps()
-        table = np.column_stack([steps, np.ones(len(steps))])
-        for index, pattern in enumerate(family.patterns):
-            columns = slice(index * len(steps), (index + 1) * len(steps))
-            won = bets.pattern_weights[is_label, f] * sums.patterns[s, f][:, columns]
-            candidates.append(_Candidate(pattern.kind, 0, index, pattern, table, won))
-    best = max(candidates, key=lambda candidate: candidate.won.sum())
-    mean, deviation = best.bets[np.argmax(best.won.sum(axis=0))]
-    return _Winner(
-        kind=best.kind,
-        sign=1 if mean > 0 or deviation > 1 else -1,
-        region=best.region,
-        pattern_index=best.pattern_index,
-        pattern=best.pattern,
-        epoch=int(np.argmax(best.won.sum(axis=1))),
-        bets=best.bets,
-    )
+    region_weight, pattern_weight = plan.bets.region_weights[is_label, f], plan.bets.pattern_weights[is_label, f]
+    groups: list[_BetGroup] = []
+    if region_weight > 0:
+        for region in range(regions.first_regions[f], regions.first_regions[f + 1]):
+            bets = plan.bets.regions[region]  # (j, 2)
+            won = region_weight * sums.regions[s, region]  # (EPOCHS + 1, j)
+            of_spread = bets[:, DEVIATION] != 1
+            of_mean = ~of_spread & (bets[:, MEAN] != 0)
+            groups.append(_BetGroup("level", region, None, 0, bets[of_mean], won[:, of_mean]))
+            groups.append(_BetGroup("spread", region, None, 0, bets[of_spread], won[:, of_spread]))
+    if pattern_weight > 0:
+        steps = pattern_steps()  # (m,)
+        bets = np.column_stack([steps, np.ones(len(steps))])  # (m, 2)
+        for index, pattern in enumerate(regions.families[f].patterns):
+            of_pattern = slice(index * len(steps), (index + 1) * len(steps))
+            won = pattern_weight * sums.patterns[s, f][:, of_pattern]  # (EPOCHS + 1, m)
+            groups.append(_BetGroup(pattern.kind, 0, pattern, index, bets, won))
+    return max(groups, key=lambda group: group.won.sum())
 
 
-def _region_of_pattern(regions: Regions, f: int, winner: _Winner, x: FloatArray) -> tuple[int, float]:
+class _Location(NamedTuple):
+    """Where over x a change is."""
+
+    words: str
+    bounds: dict[str, Any]
+    sign: int  # direction of the change there
+    contains: Callable[[FloatArray], BoolArray]  # which rows x (n, d) are there (n,)
+
+
+def _location(
+    winner: _BetGroup, regions: Regions, f: int, x: FloatArray, in_reference: _Measured, in_stream: _Measured
+) -> _Location:
+    """Return where the change is that bets of family f were on; x and `in_stream` are of the rows since then."""
+    pattern = winner.pattern
+    if pattern is not None and pattern.where_positive:
+        names = [regions.columns[column].name for column in regions.families[f].columns]
+        words = pattern.where_positive.format(*names)
+        return _Location(words, {}, winner.sign, lambda rows: winner.heights(regions, rows, f) > 0)
+    region, sign = winner.region, winner.sign
+    if pattern is not None:
+        region, height = _region_of_pattern(regions, f, winner, x)
+        sign = sign if height > 0 else -sign
+    if f == 0:
+        # The bets on all rows have the largest weight, and may come first where one region alone has changed.
+        deviations = _standardised(in_reference, in_stream, of_spread=winner.kind == "spread")
+        region = _narrower_region(regions, x, deviations, sign)
+    return _Location(regions.words(region), regions.bounds(region), sign, lambda rows: regions.holds(rows, region))
+
+
+def _region_of_pattern(regions: Regions, f: int, winner: _BetGroup, x: FloatArray) -> tuple[int, float]:
     """Return the region that stands for a pattern, and its height: of the extreme ones that with most of the rows."""
     heights = _family_heights(regions.families[f])[:, winner.pattern_index]
-    extreme = np.flatnonzero(np.abs(heights) == np.abs(heights).max())
-    first = int(regions.first[f])
-    fullest = max(extreme, key=lambda part: int(np.sum(regions.holds(x, first + int(part)))))
-    return first + int(fullest), float(heights[fullest])
+    extreme = np.flatnonzero(np.abs(heights) == np.abs(heights).max())  # numbers of regions within the family
+    first = int(regions.first_regions[f])
+    fullest = max(extreme.tolist(), key=lambda within: int(np.sum(regions.holds(x, first + within))))
+    return first + fullest, float(heights[fullest])
 
 
 def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, sign: int) -> int:
@@ -370,10 +399,10 @@ def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, si
     shift explains :math:`n \bar z^2` of the sum of squares, twice its log-likelihood. Of k regions the best explains
     about 2 log k more by chance.
     """
-    margin = 2 * np.log(regions.total)
+    margin = 2 * np.log(regions.n_regions)
     most, region = len(deviations) * max(sign * deviations.mean(), 0.0) ** 2 + margin, 0
     n_single = sum(len(family.columns) < 2 for family in regions.families)  # families of one column come first
-    for candidate in range(1, int(regions.first[n_single])):
+    for candidate in range(1, int(regions.first_regions[n_single])):
         inside = deviations[regions.holds(x, candidate)]
         if len(inside) < _FEWEST_LOCATED:
             continue
@@ -391,64 +420,76 @@ def _log_factors(
 
     The totals of the cells are those after the last row, and `epoch_totals` those when the epoch of the bets began.
     """
-    logs, others, no_fades = np.empty((len(bets), len(outcomes))), totals.copy(), np.empty(0)
-    for t in range(len(outcomes) - 1, -1, -1):
-        cell = cells[t]
-        others[cell] -= 1
-        total = max(others[cell], 0)  # the cell may have forgotten rows
-        fade = earlier_share(epoch_totals[cell], total)
-        outcome = Outcome(outcomes[t], is_label, chances[cell], total, no_fades)
+    logs, totals_before, no_fades = np.empty((len(bets), len(outcomes))), totals.copy(), np.empty(0)
+    for i in range(len(outcomes) - 1, -1, -1):
+        cell = cells[i]
+        totals_before[cell] -= 1
+        n_others = max(totals_before[cell], 0)  # the cell may have forgotten rows
+        fade = earlier_share(epoch_totals[cell], n_others)
+        ranked = RankedScore(outcomes[i], is_label, chances[cell], n_others, no_fades)
         for j in range(len(bets)):
-            mean = heights[t] * bets[j, 0]
-            logs[j, t] = np.log(bet_factor(mean, bets[j, 1], outcome, fade))
+            mean = heights[i] * bets[j, MEAN]
+            logs[j, i] = np.log(bet_factor(mean, bets[j, DEVIATION], ranked, fade))
     return logs
 
 
-def _change_point(logs: FloatArray, numbers: IntArray) -> tuple[int, tuple[int, int], bool]:
-    r"""Return the estimate, the range, and whether the change may lie before the first row kept.
+class _Beginning(NamedTuple):
+    """When a change began."""
+
+    row: int  # the estimate
+    row_range: tuple[int, int]
+    at_least: bool  # whether it may lie before the first row that is kept
+
+
+def _beginning(logs: FloatArray, numbers: IntArray) -> _Beginning:
+    r"""Estimate when a change began, from the logarithms of what bets have won (j, n) at rows with numbers (n,).
 
     A Shiryaev-Roberts sum is a sum over beginnings, :math:`R = \sum_\nu \prod_{t \ge \nu} b(z_t)`: the share of
     each of them is its posterior probability under a flat prior.
     """
-    awake = np.isfinite(logs).all(axis=0)
-    logs, at = logs[:, awake], numbers[awake]
+    is_awake = np.isfinite(logs).all(axis=0)
+    logs, awake_numbers = logs[:, is_awake], numbers[is_awake]
     # Logarithm of what each bet has won from a row on, its beginning, to the last row: sums from the end, (j, n).
     tails = np.cumsum(logs[:, ::-1], axis=1)[:, ::-1]
     shares = np.exp(tails - tails.max()).sum(axis=0)  # (n,)
     shares /= shares.sum()
-    below = np.cumsum(shares)
-    low, high = np.searchsorted(below, [(1 - RANGE_LEVEL) / 2, (1 + RANGE_LEVEL) / 2])
-    best = int(np.argmax(shares))
-    bounds = int(at[min(low, best)]), int(at[min(max(high, best), len(at) - 1)])
-    return int(at[best]), bounds, bool(best == 0 and numbers[0] > 1)
+    low, high = np.searchsorted(np.cumsum(shares), [(1 - RANGE_LEVEL) / 2, (1 + RANGE_LEVEL) / 2])
+    best, last = int(np.argmax(shares)), len(shares) - 1
+    # The range holds the estimate, and ends with the last row at the latest.
+    first_row, last_row = awake_numbers[min(low, best)], awake_numbers[min(max(high, best), last)]
+    return _Beginning(
+        row=int(awake_numbers[best]),
+        row_range=(int(first_row), int(last_row)),
+        at_least=bool(best == 0 and numbers[0] > 1),
+    )
 
 
 def _words(model: ScoreModel, s: int, kind: str, sign: int) -> tuple[str, str | None, str]:
     """Return the response, its label, and the change in words."""
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s >= len(targets):
-        a, b = (model.responses[targets[target, 0]].name for target in pairs[s - len(targets)])
+        a, b = (model.y_columns[targets[target, COLUMN]].name for target in pairs[s - len(targets)])
         more = "more" if sign > 0 else "less"
         if a == b:  # labels of one column
             return a, None, f"{a} is {more} often what was to be expected from x"
         if kind == "spread":
             return f"{a}, {b}", None, f"the product of the residuals of {a} and {b} varies {more}"
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
-    column = model.responses[targets[s, 0]]
-    label = None if targets[s, 1] < 0 else column.labels[targets[s, 1]]
-    if label is not None:
+    column = model.y_columns[targets[s, COLUMN]]
+    if targets[s, LABEL] != NO_LABEL:
+        label = column.labels[targets[s, LABEL]]
         return column.name, label, f"{column.name} is {'more' if sign > 0 else 'less'} often {label}"
     words = {1: "varies more", -1: "varies less"} if kind == "spread" else {1: "is higher", -1: "is lower"}
     return column.name, None, f"{column.name} {words[sign]}"
 
 
-def _quantity(model: ScoreModel, s: int) -> Quantity:
+def _quantity(model: ScoreModel, s: int) -> AlarmQuantity:
     """Return what a score is about."""
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s < len(targets):
-        return "mean" if targets[s, 1] < 0 else "share"
+        return "mean" if targets[s, LABEL] == NO_LABEL else "share"
     a, b = pairs[s - len(targets)]
-    return "agreement" if targets[a, 0] == targets[b, 0] else "product"
+    return "agreement" if targets[a, COLUMN] == targets[b, COLUMN] else "product"
 
 
 class _Measured(NamedTuple):
@@ -469,27 +510,29 @@ class _Measured(NamedTuple):
         return Summary(mean, deviation, n)
 
 
-def _measured(model: ScoreModel, s: int, quantity: Quantity, x: FloatArray, y: FloatArray) -> _Measured:
+def _measured(model: ScoreModel, s: int, quantity: AlarmQuantity, x: FloatArray, y: FloatArray) -> _Measured:
     """Return the quantity that a score is about at rows."""
     arrays = model.arrays
-    inputs = design(x, model.inputs)
-    aims = np.asarray(aims_of(y, arrays.targets))  # (n, t), numbers and indicators of labels
+    inputs = design(x, model.x_columns)  # (n, p)
+    values = np.asarray(values_of_targets(y, arrays.targets))  # (n, t), numbers and indicators of labels
     expected = arrays.means.predict(inputs)  # (n, t)
     if quantity in ("mean", "share"):
-        return _Measured(aims[:, s], aims[:, s] - expected[:, s])
+        return _Measured(values[:, s], values[:, s] - expected[:, s])
     a, b = map(int, arrays.pairs[s - len(arrays.targets)])
     if quantity == "agreement":
-        indicators, chances = aims[:, a : b + 1], expected[:, a : b + 1]  # (n, labels)
+        indicators, chances = values[:, a : b + 1], expected[:, a : b + 1]  # (n, labels)
         if a == b:
             # Two labels have one target: that of the other label is what is missing to 1.
-            indicators, chances = (np.hstack([part, 1 - part]) for part in (indicators, chances))
+            indicators, chances = np.hstack([indicators, 1 - indicators]), np.hstack([chances, 1 - chances])
         likeliest = np.argmax(chances, axis=1)[:, None]
-        values, probable = (np.take_along_axis(part, likeliest, axis=1)[:, 0] for part in (indicators, chances))
-        return _Measured(values, values - probable)
-    residuals, _ = scale_rows(aims, expected, arrays.spreads.predict(inputs), arrays.typical, arrays.targets)
+        agrees = np.take_along_axis(indicators, likeliest, axis=1)[:, 0]
+        chance = np.take_along_axis(chances, likeliest, axis=1)[:, 0]
+        return _Measured(agrees, agrees - chance)
+    spreads = arrays.spreads.predict(inputs)
+    residuals, _ = residuals_of_targets(values, expected, spreads, arrays.mean_sizes, arrays.targets)
     # Numbers are in units of their mean absolute residual, which is sqrt(2 / pi) standard deviations of normal values.
-    numbers = arrays.targets[[a, b], 1] < 0
-    deviations = residuals[:, [a, b]] * np.where(numbers, np.sqrt(2 / np.pi), 1.0)  # (n, 2)
+    are_numbers = arrays.targets[[a, b], LABEL] == NO_LABEL
+    deviations = residuals[:, [a, b]] * np.where(are_numbers, np.sqrt(2 / np.pi), 1.0)  # (n, 2)
     product = deviations.prod(axis=1)
     return _Measured(product, product)
 
@@ -534,19 +577,21 @@ def _spread_shown(reference: FloatArray, recent: FloatArray, sign: int) -> bool:
 def _divergence(
     model: ScoreModel, reference: tuple[FloatArray, FloatArray], recent: tuple[FloatArray, FloatArray]
 ) -> tuple[float | None, dict[str, Any], float | None]:
+    """Return the divergence of recent rows from the reference, where its local value is largest, and that value."""
     if len(recent[0]) < FEWEST_SUMMARISED:
         return None, {}, None
-    xp, yp = (rows[np.linspace(0, len(rows) - 1, min(COMPARED_ROWS, len(rows))).astype(int)] for rows in reference)
+    compared = evenly_spaced(len(reference[0]), COMPARED_ROWS)
+    xp, yp = (rows[compared] for rows in reference)
     xq, yq = (rows[-COMPARED_ROWS:] for rows in recent)
     kernels = {
-        "kernel_x": ["delta" if c.is_category else "gaussian" for c in model.inputs],
-        "kernel_y": ["delta" if c.is_category else "gaussian" for c in model.responses],
+        "kernel_x": ["delta" if column.is_category else "gaussian" for column in model.x_columns],
+        "kernel_y": ["delta" if column.is_category else "gaussian" for column in model.y_columns],
     }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = float(conditional_cs(xp, yp, xq, yq, **kernels))  # type: ignore[arg-type]
-            at = xq[-COMPARED_ROWS // 3 :]
+            at = xq[-_WITNESS_ROWS:]
             local = witness(xp, yp, xq, yq, at=at, **kernels).values  # type: ignore[arg-type]
     except CondcsError:  # e.g. rows since the change that share no label of x with the reference sample
         return None, {}, None
@@ -554,6 +599,7 @@ def _divergence(
     local = np.where(np.isfinite(local), local, -1.0)
     best = int(np.argmax(local))
     inputs = {
-        c.name: c.labels[int(v)] if c.is_category else float(v) for c, v in zip(model.inputs, at[best], strict=True)
+        column.name: column.labels[int(cell)] if column.is_category else float(cell)
+        for column, cell in zip(model.x_columns, at[best], strict=True)
     }
     return (value if np.isfinite(value) else None), inputs, float(local[best])

@@ -23,16 +23,22 @@ from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from condcs._core.compiling import inner, njit
 from condcs._tables.kinds import Column
 from condcs.drift._patterns import Pattern, patterns_of
-from condcs.drift._reference_regression import stored
+from condcs.drift._reference_regression import stored_numbers
 
-PARTS, PAIRED_PARTS = 5, 3
+N_FIFTHS, N_THIRDS = 5, 3
 """Regions of a column of numbers, with about as many rows each; and of each of two columns that make a family. Nine
 combinations of thirds have a ninth of the rows each, half of what fifths have."""
+
+_FIFTHS, _THIRDS = 0, 1
+"""Where the edges of each are in `Regions.edges`."""
+
+_NO_COLUMN = -1
+"""In place of a column: that of a family of fewer than two, and that which a cell, as a node of a tree, splits."""
 
 MOST_PAIRED = 6
 """Columns of numbers up to which every two of them make a family: 15 families of 6, which share one weight."""
 
-CELL_ROWS = 36
+FEWEST_CELL_ROWS = 36
 """Least number of rows of the reference in a cell that was split off. An error of the regression that is particular to
 where the stream goes can win bets only until as many rows of the stream are in its cell; but the fewer there are, the
 less a rank says: of a wider spread, or of a label. With 12, most of the changes in `condcs reproduce drift` were found
@@ -59,18 +65,18 @@ class Family(NamedTuple):
 
     # None for one region of all rows; one for its fifths, or labels; two for the combinations of their thirds.
     columns: tuple[int, ...]
-    parts: tuple[int, ...]  # number of parts of each of these columns
+    regions_by_column: tuple[int, ...]  # number of regions along each of these columns
     ordered: bool  # whether the columns are numbers, along which regions have an order
 
     @property
     def n_regions(self) -> int:
         """Number of regions."""
-        return math.prod(self.parts)
+        return math.prod(self.regions_by_column)
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """The patterns on whose heights there are bets: of columns of numbers that have two parts at least."""
-        has_ends = self.ordered and min(self.parts, default=1) > 1
+        """The patterns on whose heights there are bets: of columns of numbers that have two regions at least."""
+        has_ends = self.ordered and min(self.regions_by_column, default=1) > 1
         return patterns_of(len(self.columns)) if has_ends else ()
 
 
@@ -79,9 +85,9 @@ class RegionArrays(NamedTuple):
 
     edges: FloatArray  # (2, d, 4), as those of `Regions`
     is_label: BoolArray  # (d,)
-    thirds: IntArray  # (d,), number of thirds of each column
-    families: IntArray  # (f, 2), columns of each family; -1 where it has none, or no second one
-    first: IntArray  # (f + 1,), first region of each family, and the number of all regions
+    n_thirds: IntArray  # (d,), number of thirds of each column
+    families: IntArray  # (f, 2), columns of each family; `_NO_COLUMN` where it has none, or no second one
+    first_regions: IntArray  # (f + 1,), first region of each family, and the number of all regions
 
 
 @dataclass(frozen=True)
@@ -94,59 +100,61 @@ class Regions:
 
     columns: tuple[Column, ...]
     # Where a fifth of a column of numbers ends and the next begins, and the same for thirds; infinite beyond the last.
-    edges: FloatArray  # (2, d, 4)
+    edges: FloatArray  # (2, d, N_FIFTHS - 1)
 
     @classmethod
     def of(cls, x: FloatArray, columns: tuple[Column, ...]) -> Regions:
         """Find the regions of a reference (n, d)."""
-        edges = np.full((2, len(columns), PARTS - 1), np.inf)
-        for parts, table in zip((PARTS, PAIRED_PARTS), edges, strict=True):
-            for row, column, values in zip(table, columns, x.T, strict=True):
-                if not column.is_category:
-                    quantiles = np.unique(np.quantile(values, np.arange(1, parts) / parts))
-                    # An edge at the smallest value would leave the region below it empty.
-                    quantiles = quantiles[quantiles > values.min()]
-                    row[: len(quantiles)] = quantiles
+        edges = np.full((2, len(columns), N_FIFTHS - 1), np.inf)
+        for division, n_regions in ((_FIFTHS, N_FIFTHS), (_THIRDS, N_THIRDS)):
+            for c, column in enumerate(columns):
+                if column.is_category:
+                    continue
+                values = x[:, c]
+                quantiles = np.unique(np.quantile(values, np.arange(1, n_regions) / n_regions))
+                # An edge at the smallest value would leave the region below it empty.
+                quantiles = quantiles[quantiles > values.min()]
+                edges[division, c, : len(quantiles)] = quantiles
         return cls(columns, edges)
 
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """All families; the first is that of all rows."""
-        fifths, thirds = self._parts(0), self._parts(1)
+        n_fifths, n_thirds = self._regions_by_column(_FIFTHS), self._regions_by_column(_THIRDS)
         is_number = [not column.is_category for column in self.columns]
         families = [Family((), (), ordered=False)]
-        families += [Family((c,), (fifths[c],), ordered=is_number[c]) for c in range(len(self.columns))]
-        divided = [c for c in range(len(self.columns)) if is_number[c] and thirds[c] > 1]
+        families += [Family((c,), (n_fifths[c],), ordered=is_number[c]) for c in range(len(self.columns))]
+        divided = [c for c in range(len(self.columns)) if is_number[c] and n_thirds[c] > 1]
         if len(divided) <= MOST_PAIRED:
-            families += [Family((a, b), (thirds[a], thirds[b]), ordered=True) for a, b in combinations(divided, 2)]
+            families += [Family((a, b), (n_thirds[a], n_thirds[b]), ordered=True) for a, b in combinations(divided, 2)]
         return tuple(families)
 
-    def _parts(self, table: int) -> list[int]:
-        """Return the number of fifths (table 0) or thirds (1) of each column; of labels, that of the labels."""
-        n_edges = np.isfinite(self.edges[table]).sum(axis=1)
+    def _regions_by_column(self, division: int) -> list[int]:
+        """Return the number of regions along each column, fifths or thirds; of labels, that of the labels."""
+        n_edges = np.isfinite(self.edges[division]).sum(axis=1)
         pairs = zip(self.columns, n_edges, strict=True)
         return [len(column.labels) if column.is_category else int(count) + 1 for column, count in pairs]
 
     @cached_property
-    def first(self) -> IntArray:
+    def first_regions(self) -> IntArray:
         """First region of each family, and the number of all regions (f + 1,)."""
         return np.cumsum([0, *(family.n_regions for family in self.families)]).astype(np.int64)
 
     @property
-    def total(self) -> int:
+    def n_regions(self) -> int:
         """Number of regions of all families together."""
-        return int(self.first[-1])
+        return int(self.first_regions[-1])
 
     @cached_property
     def shares(self) -> FloatArray:
         """Weight of every family (f,); they add up to 1."""
-        # Families of no, one and two columns; -1 for a column with one region, on which there are no bets.
-        kinds = np.array(
-            [len(family.columns) if not family.columns or family.n_regions > 1 else -1 for family in self.families]
-        )
-        shares = np.zeros(len(kinds))
-        for kind, share in enumerate(_SHARES):
-            shares[kinds == kind] = share / max(int(np.sum(kinds == kind)), 1)
+        n_columns = np.array([len(family.columns) for family in self.families])
+        # There are no bets on a column with a single region: they would repeat those on all rows.
+        has_bets = np.array([not family.columns or family.n_regions > 1 for family in self.families])
+        shares = np.zeros(len(self.families))
+        for width, share in enumerate(_SHARES):
+            members = has_bets & (n_columns == width)
+            shares[members] = share / max(int(np.sum(members)), 1)
         return np.asarray(shares / np.sum(shares))
 
     def locate(self, x: FloatArray) -> IntArray:
@@ -156,13 +164,13 @@ class Regions:
     @cached_property
     def arrays(self) -> RegionArrays:
         """The same for `locate_regions`."""
-        columns = [[*family.columns, -1, -1][:2] for family in self.families]
+        columns = [[*family.columns, _NO_COLUMN, _NO_COLUMN][:2] for family in self.families]
         return RegionArrays(
             edges=self.edges,
             is_label=np.array([column.is_category for column in self.columns]),
-            thirds=np.array(self._parts(1), np.int64),
+            n_thirds=np.array(self._regions_by_column(_THIRDS), np.int64),
             families=np.array(columns, np.int64),
-            first=self.first,
+            first_regions=self.first_regions,
         )
 
     def holds(self, x: FloatArray, region: int) -> BoolArray:
@@ -171,62 +179,67 @@ class Regions:
 
     def bounds(self, region: int) -> dict[str, Any]:
         """Return the column of a region with its limits (None where open), or its label; nothing for all rows."""
-        f = int(np.searchsorted(self.first, region, side="right")) - 1
+        f = int(np.searchsorted(self.first_regions, region, side="right")) - 1
         columns = self.families[f].columns
         if len(columns) != 1:
             return {}
-        column, edges = self.columns[columns[0]], self.edges[0, columns[0]]
-        part = region - int(self.first[f])
+        within = region - int(self.first_regions[f])  # number of the region within its family
+        column, edges = self.columns[columns[0]], self.edges[_FIFTHS, columns[0]]
         if column.is_category:
-            return {column.name: [column.labels[part]]}
-        high = float(edges[part]) if part < len(edges) and np.isfinite(edges[part]) else None
-        return {column.name: (None if part == 0 else float(edges[part - 1]), high)}
+            return {column.name: [column.labels[within]]}
+        low = float(edges[within - 1]) if within > 0 else None
+        high = float(edges[within]) if within < len(edges) and np.isfinite(edges[within]) else None
+        return {column.name: (low, high)}
 
     def words(self, region: int) -> str:
         """Return where a region is: ``load from 2.1 to 4.3``."""
-        for name, limits in self.bounds(region).items():
-            if isinstance(limits, list):
-                return f"{name} = {limits[0]}"
-            low, high = limits
-            if low is None or high is None:
-                return f"{name} below {high:.4g}" if low is None else f"{name} from {low:.4g} on"
-            return f"{name} from {low:.4g} to {high:.4g}"
-        return "all rows"
+        bounds = self.bounds(region)
+        if not bounds:
+            return "all rows"
+        [(name, limits)] = bounds.items()
+        if isinstance(limits, list):
+            return f"{name} = {limits[0]}"
+        low, high = limits
+        if low is None:
+            return f"{name} below {high:.4g}"
+        if high is None:
+            return f"{name} from {low:.4g} on"
+        return f"{name} from {low:.4g} to {high:.4g}"
 
 
 @inner()
-def _part(value: float, edges: Any) -> int:
+def _edges_up_to(value: float, edges: Any) -> int:
     """Return the number of edges at or below a value: the fifth or third that it is in."""
-    part = 0
-    while part < len(edges) and edges[part] <= value:
-        part += 1
-    return part
+    count = 0
+    while count < len(edges) and edges[count] <= value:
+        count += 1
+    return count
 
 
 @njit(nogil=True)
 def locate_regions(x: Any, arrays: Any) -> Any:
     """Return the region of each row of x in each family (n, f), given `RegionArrays`."""
-    edges, thirds, families = arrays.edges, arrays.thirds, arrays.families
+    families, fifths, thirds = arrays.families, arrays.edges[_FIFTHS], arrays.edges[_THIRDS]
     regions = np.empty((len(x), len(families)), np.int64)
-    for t in range(len(x)):
+    for i in range(len(x)):
         for f in range(len(families)):
             a, b = families[f]
             within = 0  # number of the region within its family
-            if b >= 0:
-                within = _part(x[t, a], edges[1, a]) * thirds[b] + _part(x[t, b], edges[1, b])
-            elif a >= 0:
-                within = int(x[t, a]) if arrays.is_label[a] else _part(x[t, a], edges[0, a])
-            regions[t, f] = arrays.first[f] + within
+            if b != _NO_COLUMN:
+                within = _edges_up_to(x[i, a], thirds[a]) * arrays.n_thirds[b] + _edges_up_to(x[i, b], thirds[b])
+            elif a != _NO_COLUMN:
+                within = int(x[i, a]) if arrays.is_label[a] else _edges_up_to(x[i, a], fifths[a])
+            regions[i, f] = arrays.first_regions[f] + within
     return regions
 
 
 class CellTree(NamedTuple):
     """A binary tree of splits of x for every region; its root is the node with the number of the region."""
 
-    columns: IntArray  # the column that a node splits; -1 for cells
-    thresholds: FloatArray  # where it does; smaller or equal values go to the first child
-    children: IntArray  # the first child, which the second follows; of a cell, its number
-    deviations: FloatArray  # (cells, p): those of each column of the design in a cell; 0 for indicators of labels
+    columns: IntArray  # (nodes,), the column of the design that a node splits; `_NO_COLUMN` for cells
+    thresholds: FloatArray  # (nodes,), where it does; smaller or equal values go to the first child
+    children: IntArray  # (nodes,), the first child, which the second follows; of a cell, its number
+    deviations: FloatArray  # (cells, p), of each column of the design in a cell; 0 for indicators of labels
 
     @classmethod
     def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, n_regions: int) -> CellTree:
@@ -234,32 +247,34 @@ class CellTree(NamedTuple):
 
         Rows are x (n, p) of the design, with features (n, q) and in `regions` (n, f).
         """
-        fewest = max(CELL_ROWS, -(-len(x) // MOST_CELLS))
+        fewest = max(FEWEST_CELL_ROWS, -(-len(x) // MOST_CELLS))
         varies = np.array([len(np.unique(column)) > 2 for column in x.T])  # (p,), False for indicators of labels
-        nodes: list[tuple[int, float, int]] = [(-1, 0.0, 0)] * n_regions  # column, threshold and child of each node
+        unsplit = (_NO_COLUMN, 0.0, 0)
+        nodes: list[tuple[int, float, int]] = [unsplit] * n_regions  # column, threshold and child of each node
         deviations: list[FloatArray] = []  # of each cell
         waiting = [(region, np.flatnonzero((regions == region).any(axis=1))) for region in range(n_regions)]
         while waiting:
             node, rows = waiting.pop()
             split = _best_split(x[rows], features[rows], fewest) if len(rows) >= 2 * fewest else None
             if split is None:
-                nodes[node] = (-1, 0.0, len(deviations))
+                nodes[node] = (_NO_COLUMN, 0.0, len(deviations))
                 deviations.append(np.where(varies, x[rows].std(axis=0), 0.0) if len(rows) else np.zeros(x.shape[1]))
                 continue
             column, threshold = split
+            first_child = len(nodes)
+            nodes[node] = (column, threshold, first_child)
+            nodes += [unsplit, unsplit]
             is_low = x[rows, column] <= threshold
-            nodes[node] = (column, threshold, len(nodes))
-            waiting += [(len(nodes), rows[is_low]), (len(nodes) + 1, rows[~is_low])]
-            nodes += [(-1, 0.0, 0)] * 2
+            waiting += [(first_child, rows[is_low]), (first_child + 1, rows[~is_low])]
         columns, thresholds, children = zip(*nodes, strict=True)
         return cls(
             np.array(columns, np.int64), np.array(thresholds), np.array(children, np.int64), np.array(deviations)
         )
 
     @property
-    def total(self) -> int:
+    def n_cells(self) -> int:
         """Number of cells."""
-        return int(np.sum(self.columns < 0))
+        return int(np.sum(self.columns == _NO_COLUMN))
 
     def locate(self, x: FloatArray, regions: IntArray) -> IntArray:
         """Return the cell of each row of the design in each family."""
@@ -275,20 +290,23 @@ class CellTree(NamedTuple):
         degrees = np.outer((self.deviations > 0).sum(axis=1), np.array(GATHERING_ROWS) - 1)
         return np.where(degrees > 0, chi2.ppf(_GATHERED, np.maximum(degrees, 1)), -1.0)
 
-    def check(self, dim: int, regions: int) -> None:
+    def check(self, dim: int, n_regions: int) -> None:
         """Raise a ValueError unless the arrays make a tree for every region."""
         columns, thresholds, children, deviations = self
-        inner = np.flatnonzero(columns >= 0)
+        split_nodes = np.flatnonzero(columns >= 0)
+        first_children = children[split_nodes]
         if (
             columns.ndim != 1
             or not columns.shape == thresholds.shape == children.shape
-            or len(columns) < regions
+            or len(columns) < n_regions
             or columns.max() >= dim
-            # Every other node is the child of one before it.
-            or sorted([*children[inner], *(children[inner] + 1)]) != list(range(regions, len(columns)))
-            or (children[inner] <= inner).any()
-            or sorted(children[columns < 0]) != list(range(self.total))
-            or deviations.shape != (self.total, dim)
+            or columns.min() < _NO_COLUMN
+            # Every node but the roots is the child of one before it.
+            or sorted([*first_children, *(first_children + 1)]) != list(range(n_regions, len(columns)))
+            or (first_children <= split_nodes).any()
+            # Cells are numbered.
+            or sorted(children[columns == _NO_COLUMN]) != list(range(self.n_cells))
+            or deviations.shape != (self.n_cells, dim)
         ):
             raise ValueError("cells that do not make trees")
 
@@ -318,30 +336,31 @@ def _best_split(x: FloatArray, features: FloatArray, fewest: int) -> tuple[int, 
 def locate_cells(x: Any, regions: Any, tree: Any) -> Any:
     """Return the cell of each row of the design x (n, p) in each family, given its regions (n, f)."""
     cells = np.empty(regions.shape, np.int64)
-    for t in range(regions.shape[0]):
+    for i in range(regions.shape[0]):
         for f in range(regions.shape[1]):
-            node = regions[t, f]
-            while tree.columns[node] >= 0:
-                node = tree.children[node] + (0 if x[t, tree.columns[node]] <= tree.thresholds[node] else 1)
-            cells[t, f] = tree.children[node]
+            node = regions[i, f]
+            while tree.columns[node] != _NO_COLUMN:
+                is_low = x[i, tree.columns[node]] <= tree.thresholds[node]
+                node = tree.children[node] + (0 if is_low else 1)
+            cells[i, f] = tree.children[node]
     return cells
 
 
-def parts_state(cells: CellTree, regions: Regions) -> dict[str, AnyArray]:
+def cells_state(cells: CellTree, regions: Regions) -> dict[str, AnyArray]:
     """Return cells and regions as plain arrays."""
     finite = np.where(np.isfinite(regions.edges), regions.edges, np.finfo(float).max)
     return {**{f"cell_{name}": array for name, array in cells._asdict().items()}, "edges": finite}
 
 
-def parts_from_state(state: Mapping[str, AnyArray], columns: tuple[Column, ...], dim: int) -> tuple[CellTree, Regions]:
-    """Undo `parts_state`, for a design of so many columns; a KeyError or ValueError if the arrays do not fit."""
-    edges = stored(state, "edges")
-    if edges.shape != (2, len(columns), PARTS - 1):
+def cells_from_state(state: Mapping[str, AnyArray], columns: tuple[Column, ...], dim: int) -> tuple[CellTree, Regions]:
+    """Undo `cells_state`, for a design of so many columns; a KeyError or ValueError if the arrays do not fit."""
+    edges = stored_numbers(state, "edges")
+    if edges.shape != (2, len(columns), N_FIFTHS - 1):
         raise ValueError("regions that do not fit the columns")
     regions = Regions(columns, np.where(edges == np.finfo(float).max, np.inf, edges))
-    arrays: dict[str, Any] = {name: stored(state, f"cell_{name}") for name in CellTree._fields}
+    arrays: dict[str, Any] = {name: stored_numbers(state, f"cell_{name}") for name in CellTree._fields}
     for name in ("columns", "children"):
         arrays[name] = arrays[name].astype(np.int64)
     cells = CellTree(**arrays)
-    cells.check(dim, regions.total)
+    cells.check(dim, regions.n_regions)
     return cells, regions

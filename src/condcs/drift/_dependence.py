@@ -1,12 +1,14 @@
 """Whether the rows of a reference depend on those before them, what is done about it, and what cannot be promised.
 
-From residuals in the order of time it makes an autoregression and sentences: `find_dependence`, the only function that
-others call. It does not know the regressions or scores. A further test of dependence is a further fault in its loop.
+`find_dependence`, the only function that others call, fits an autoregression to residuals in the order of time and
+says in sentences what it has found. It does not know the regressions or scores. A further test of dependence is a
+further fault in `_faults`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_toeplitz
@@ -14,7 +16,6 @@ from scipy.stats import binom, chi2, rankdata
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._inference.portmanteau import first_autocorrelation, portmanteau
-from condcs._tables.kinds import Column
 
 LARGEST_RESIDUAL = 6.0
 """Residuals beyond this count as this much, in units of their spread: a single outlier would otherwise decide on an
@@ -30,13 +31,13 @@ _LEFT_OVER = 0.003
 """Level of the tests after which nothing is promised. There are four and more of them, so that one reference in a
 hundred is told so though its rows are independent."""
 
-_ALIKE_WITHIN_PARTS = 4.0
-"""By how much smaller the p-value of a wandering level must be than others: the errors of a fit without a part of the
-rows are alike within that part, and make the level wander a little where nothing does."""
+_ALIKE_WITHIN_FOLDS = 4.0
+"""By how much smaller the p-value of a wandering level must be than others: the errors of a fit without a fold of the
+rows are alike within that fold, and make the level wander a little where nothing does."""
 
-_CLUSTERED_PARTS = 10.0
-"""The same for clusters of large residuals in all rows: residuals of parts that were left out of a fit differ a little
-in size from part to part."""
+_CLUSTERED_FOLDS = 10.0
+"""The same for clusters of large residuals in all rows: residuals of folds that were left out of a fit differ a little
+in size from fold to fold."""
 
 _ROWS_PER_LAG = 20
 """Rows of a reference for each lag of an autoregression: 40 rows, the fewest, have two."""
@@ -61,57 +62,73 @@ _SHORTEST = 6.0
 the residuals is known to one over this, in units of innovations: to a sixth. So 0.8 wants 900 rows."""
 
 
+class Dependence(NamedTuple):
+    """How residuals depend on those of the rows before them, and what that means for the stated rate."""
+
+    coefficients: FloatArray  # (order, t), of an autoregression; order 0 if none is needed
+    notes: tuple[str, ...]  # sentences
+    promises: bool  # whether the stated rate can be promised
+
+
 def find_dependence(
-    rows: FloatArray, residuals: FloatArray, others: BoolArray, targets: IntArray, responses: Sequence[Column]
-) -> tuple[FloatArray, tuple[str, ...], bool]:
+    rows: FloatArray, residuals: FloatArray, unfitted: BoolArray, names: Sequence[str], is_label: BoolArray
+) -> Dependence:
     """Fit an autoregression to the residuals that need one; say what was found, and whether the rate can be promised.
 
     Given `rows` (n, d) of the reference in the order of time, inputs and responses; `residuals` (n, t) of the targets,
-    in units of their spread; and which rows were not fitted. Return coefficients (order, t), order 0 if none is needed;
-    sentences; and whether the stated rate can be promised.
-
-    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
-    of parts that were left out of a fit differ a little in size from part to part.
+    in units of their spread; which rows were `unfitted` (n,); the `names` of the targets' columns, and which of the
+    targets are labels (t,).
     """
     limited = np.clip(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
     fits, notes, promises = [], [], True
-    for series, (column, label) in zip(limited.T, targets, strict=True):
-        series = series - series.mean()
+    for column, name, label in zip(limited.T, names, is_label, strict=True):
+        series = column - column.mean()
         fit = _fit_order(series) if portmanteau(series) < _RECOGNISED else np.zeros(0)
         fits.append(fit)
-        innovations = series.copy()
-        for lag, coefficient in enumerate(fit, start=1):
-            innovations[lag:] -= coefficient * series[:-lag]
-        name = responses[column].name
         if len(fit):
-            first = first_autocorrelation(series)
             notes.append(
-                f"Rows are not independent: residuals of {name} have an autocorrelation of {first:.2f} from row to "
-                f"row. Innovations of an autoregression of order {len(fit)} are watched instead."
+                f"Rows are not independent: residuals of {name} have an autocorrelation of "
+                f"{first_autocorrelation(series):.2f} from row to row. Innovations of an autoregression of order "
+                f"{len(fit)} are watched instead."
             )
-        faults = []
-        if portmanteau(innovations) < _LEFT_OVER:
-            faults.append("innovations are still autocorrelated")
-        elif _wander(innovations) < _LEFT_OVER / _ALIKE_WITHIN_PARTS:
-            faults.append("the level of the residuals wanders slowly")
-        if fit.sum() > _LONGEST_MEMORY:
-            faults.append("the residuals hardly return to their mean")
-        elif (1 - fit.sum()) * np.sqrt(len(series)) < _SHORTEST:
-            faults.append("the reference is too short for residuals that depend so strongly on those before them")
-        in_others = _clustered(innovations[others], np.ones(int(others.sum()), bool))
-        in_all = _clustered(innovations, others)
-        if label < 0 and min(in_others, _CLUSTERED_PARTS * in_all) < _LEFT_OVER:
-            faults.append("large residuals come in clusters")
-        if faults:
+        if faults := _faults(series, fit, unfitted, is_label=bool(label)):
             promises = False
             notes.append(f"The stated run length cannot be promised for {name}: {' and '.join(faults)}.")
-    if fault := _repetition(rows):
+    if repetition := _repetition(rows):
         promises = False
-        notes.append(f"The stated run length cannot be promised: {fault}.")
-    coefficients = np.zeros((max(map(len, fits)), len(targets)))
+        notes.append(f"The stated run length cannot be promised: {repetition}.")
+    coefficients = np.zeros((max(map(len, fits)), len(fits)))
     for target, fit in enumerate(fits):
         coefficients[: len(fit), target] = fit
-    return coefficients, tuple(dict.fromkeys(notes)), promises
+    return Dependence(coefficients, tuple(dict.fromkeys(notes)), promises)
+
+
+def _faults(series: FloatArray, fit: FloatArray, unfitted: BoolArray, *, is_label: bool) -> list[str]:
+    """Say what an autoregression leaves of dependence among the residuals (n,) of a target.
+
+    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
+    of folds that were left out of a fit differ a little in size from fold to fold.
+    """
+    innovations = series.copy()
+    for lag, coefficient in enumerate(fit, start=1):
+        innovations[lag:] -= coefficient * series[:-lag]
+    faults = []
+    if portmanteau(innovations) < _LEFT_OVER:
+        faults.append("innovations are still autocorrelated")
+    elif _wander(innovations) < _LEFT_OVER / _ALIKE_WITHIN_FOLDS:
+        faults.append("the level of the residuals wanders slowly")
+    if fit.sum() > _LONGEST_MEMORY:
+        faults.append("the residuals hardly return to their mean")
+    elif (1 - fit.sum()) * np.sqrt(len(series)) < _SHORTEST:
+        faults.append("the reference is too short for residuals that depend so strongly on those before them")
+    if is_label:
+        # Sizes of a label's residuals follow from its probability, and are alike where the inputs are.
+        return faults
+    clusters_in_unfitted = _clustered(innovations[unfitted], np.ones(int(unfitted.sum()), bool))
+    clusters_in_all = _clustered(innovations, unfitted)
+    if min(clusters_in_unfitted, _CLUSTERED_FOLDS * clusters_in_all) < _LEFT_OVER:
+        faults.append("large residuals come in clusters")
+    return faults
 
 
 def _wander(series: FloatArray) -> float:
@@ -140,19 +157,26 @@ def _clustered(residuals: FloatArray, group: BoolArray) -> float:
 def _repetition(rows: FloatArray) -> str:
     """Say whether rows equal the one before them more often than two rows at random do, or are copies of others."""
     n = len(rows)
-    counts = [np.unique(part, axis=0, return_counts=True)[1] for part in (rows, *rows.T)]
-    # Ordered pairs of equal rows, and of equal cells in each column.
-    equal, *equal_cells = (float(np.sum(count * (count - 1.0))) for count in counts)
-    following = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
-    if following and binom.sf(following - 1, n - 1, equal / (n * (n - 1.0))) < _LEFT_OVER:
+    row_counts = np.unique(rows, axis=0, return_counts=True)[1]  # how often each different row occurs
+    equal_rows = _ordered_pairs(row_counts)
+    n_following = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
+    if n_following and binom.sf(n_following - 1, n - 1, equal_rows / (n * (n - 1.0))) < _LEFT_OVER:
         return "rows of the reference are repeated one after the other"
-    distinct = len(counts[0])
+    n_different = len(row_counts)
     # Copies agree in all columns if they do in one of many values. Columns of few values make equal rows of themselves.
-    has_many_values = distinct > n / 10
-    has_copies = distinct < (1 - _COPIES) * n
-    if has_many_values and has_copies and equal > _AGREEING * min(equal_cells):
-        return f"{n - distinct:,} rows of the reference are copies of others. Leave them out"
+    has_many_values = n_different > n / 10
+    has_copies = n_different < (1 - _COPIES) * n
+    if not (has_many_values and has_copies):
+        return ""
+    equal_cells = min(_ordered_pairs(np.unique(column, return_counts=True)[1]) for column in rows.T)
+    if equal_rows > _AGREEING * equal_cells:
+        return f"{n - n_different:,} rows of the reference are copies of others. Leave them out"
     return ""
+
+
+def _ordered_pairs(counts: IntArray) -> float:
+    """Return the number of ordered pairs of equal ones, where each of several occurs so often."""
+    return float(np.sum(counts * (counts - 1.0)))
 
 
 def _fit_order(series: FloatArray) -> FloatArray:

@@ -1,9 +1,8 @@
 """A drift detector for relations: an alarm when y given x is no longer what it was in a reference.
 
-From a reference and the rows that follow it makes alarms. `_update` is what happens to a row, `take_until_alarm` the
-same for many at once, as `update_many` and the command use it, and `watch_rows` of `_watching` the compiled part of
-both; read these first. What rows are scored, ranked and bet on by is made by
-`_take_reference`, anew for every reference. Where rows come from (files, pipes) is not known here.
+`_update` is what happens to a row, `take_until_alarm` the same for many at once, as `update_many` and the command use
+it, and `watch_rows` of `_watching` the compiled part of both; read these first. What rows are scored, ranked and bet on
+by is made by `_take_reference`, anew for every reference. Where rows come from (files, pipes) is not known here.
 """
 
 from __future__ import annotations
@@ -15,18 +14,27 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray
+from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray, evenly_spaced
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
 from condcs._core.vocabulary import named
 from condcs._tables.kinds import Column
 from condcs.drift._alarm import Alarm, describe_alarm
-from condcs.drift._betting import CellGeometry, Sums, count_scores, make_bets, no_sums
-from condcs.drift._cells import CellTree, Regions, parts_from_state, parts_state
-from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores, label_counts
-from condcs.drift._stream_columns import StreamColumns, read_reference
-from condcs.drift._watching import KEPT_ROWS, KeptRows, Plan, watch_rows
+from condcs.drift._betting import (
+    CLOCK_EPOCH_ROWS,
+    CLOCK_ROWS,
+    CellGeometry,
+    Sums,
+    check_draws,
+    count_scores,
+    make_bets,
+    no_sums,
+)
+from condcs.drift._cells import CellTree, Regions, cells_from_state, cells_state
+from condcs.drift._scores import FEWEST_REFERENCE_ROWS, ScoreModel, design, fit_scores, label_counts
+from condcs.drift._stream_columns import HAS_GAP, HAS_UNSEEN_LABEL, USABLE, StreamColumns, encode_reference
+from condcs.drift._watching import COURSE_SCORE, COURSE_VALUE, KEPT_ROWS, KeptRows, Plan, watch_rows
 
 AfterAlarm = Literal["learn", "keep"]
 """What happens after an alarm."""
@@ -43,10 +51,10 @@ _CHUNK = 1024
 """Rows that the compiled loop scores at once. With fewer, calls cost more; with more, more rows have been scored in
 vain when there is an alarm among them. The alarms are the same for any number."""
 
-_UNUSABLE = ("gaps", "unseen labels")
-"""What the codes 1 and 2 of `StreamColumns.unusable` are counted as."""
+_UNUSABLE = {HAS_GAP: "gaps", HAS_UNSEEN_LABEL: "unseen labels"}
+"""What rows that cannot be used are counted as, by the codes of `StreamColumns.unusable`."""
 
-_COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
+_COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE.values())
 
 _STORED = {
     "kept_outcomes": "kept_ranked",
@@ -61,12 +69,15 @@ _STORED = {
 }
 """Names of arrays in saved states that are not those of the fields: states of earlier versions can be resumed."""
 
+_STORED_CHANCES = "start_chances"
+"""Name of `CellGeometry.chances` in saved states."""
+
 
 class StreamCourse(NamedTuple):
     """What rows of a stream came to, one after the other: arrays (n,)."""
 
     scores: FloatArray  # the first score of each; NaN where it was not watched
-    statistics: FloatArray  # the evidence after it
+    statistics: FloatArray  # the evidence after it, or what it had reached in the row of an alarm
     is_learning: BoolArray  # whether a new reference was being collected after it
 
 
@@ -126,7 +137,8 @@ class ConditionalDriftDetector(Stateful):
     _start: Sums
     _value_per_evidence: float
     _reference: tuple[FloatArray, FloatArray]  # (r, d_x) and (r, d_y)
-    # What rows change: counts and sums, the residuals (order, t) of the last rows, and these rows themselves, in rings.
+    # What rows change: counts and sums, the residuals (order, targets) of the last rows, and these rows themselves, in
+    # rings.
     _sums: Sums
     _history: FloatArray
     _rings: KeptRows
@@ -151,10 +163,10 @@ class ConditionalDriftDetector(Stateful):
     ) -> None:
         self.expected_run_length = check_positive("expected_run_length", expected_run_length, 10_000)
         self.after_alarm = check_choice("after_alarm", after_alarm, ("learn", "keep"))
-        self.learning_rows = check_integer("learning_rows", learning_rows, FEWEST_ROWS)
+        self.learning_rows = check_integer("learning_rows", learning_rows, FEWEST_REFERENCE_ROWS)
         categories = [category] if isinstance(category, str) else list(category)
-        self._x, x = read_reference("x", "x_ref", x_ref, categories)
-        self._y, y = read_reference("y", "y_ref", y_ref, categories)
+        self._x, x = encode_reference("x", "x_ref", x_ref, categories)
+        self._y, y = encode_reference("y", "y_ref", y_ref, categories)
         unknown = [name for name in categories if name not in (*self._x.names, *self._y.names)]
         if unknown:
             have = ", ".join(map(repr, (*self._x.names, *self._y.names)))
@@ -225,8 +237,9 @@ class ConditionalDriftDetector(Stateful):
     def counts(self) -> dict[str, int]:
         """What became of the rows.
 
-        All of them; watched; with inputs outside of what the reference knows; learned after an alarm; with gaps, or
-        words for numbers; with labels that the reference does not have; and inputs whose responses never came.
+        All of them; watched; with inputs outside of what the reference knows; learned after an alarm; with gaps, words
+        for numbers, or (of ``condcs watch``) cells that cannot be read; with labels that the reference does not have;
+        and inputs whose responses never came.
         """
         return dict(self._counts)
 
@@ -243,14 +256,14 @@ class ConditionalDriftDetector(Stateful):
         self._drift, self._score = False, float("nan")
         # 2. A row with a gap, or a label that the reference does not have, is counted and passed over.
         code = self._x.unusable_row(x[0].tolist()) or self._y.unusable_row(y[0].tolist())
-        if code:
-            self._counts[_UNUSABLE[code - 1]] += 1
+        if code != USABLE:
+            self._counts[_UNUSABLE[code]] += 1
         # 3. After an alarm rows are collected, until they are enough for a new reference.
         elif self._learning is not None:
             self._collect(x, y)
-        # 4. Any other row is watched: its residual is ranked among those at similar x, and bets on ranks that are not
-        #    uniform win or lose. When the largest value of a family of bets reaches the threshold, there is an alarm
-        #    that says what has changed, where and since when.
+        # 4. Any other row is watched: its residual is ranked among those at similar x, and bets that ranks are not
+        #    uniform win or lose. When the evidence, which is made of what they have won, reaches the threshold, there
+        #    is an alarm that says what has changed, where and since when.
         else:
             _, _, self._drift = self._watch(x, y, np.array([self._counts["rows"]]))
 
@@ -274,31 +287,29 @@ class ConditionalDriftDetector(Stateful):
         Stop after a row that raised an alarm. The course has as many rows as were taken in.
         """
         codes = self._x.unusable(x)
-        codes = np.where(codes > 0, codes, self._y.unusable(y))  # (n,)
-        usable = np.flatnonzero(codes == 0)
+        codes = np.where(codes != USABLE, codes, self._y.unusable(y))  # (n,)
+        usable = np.flatnonzero(codes == USABLE)
         first_number = self._counts["rows"] + 1
+        # What holds before the first row holds until a row changes it; those that cannot be used change nothing.
         scores = np.full(len(x), np.nan)
-        # Rows that cannot be used change neither the evidence nor what is learned.
         statistics, is_learning = np.full(len(x), self.statistic), np.full(len(x), self.is_learning)
-        self._drift, n_used, n_counted = False, 0, 0
-        while n_used < len(usable) and not self._drift:
-            chunk = usable[n_used:]
+        self._drift, n_counted = False, 0
+        while len(usable) and not self._drift:
             if self._learning is not None:
                 # 1. Rows to learn from. The new reference depends on how many rows were seen before it.
-                chunk = chunk[: self.learning_rows - len(self._learning)]
-                n_counted = self._count(codes, n_counted, int(chunk[-1]) + 1)
-                self._collect(x[chunk], y[chunk])
+                rows = usable[: self.learning_rows - len(self._learning)]
+                n_counted = self._count(codes, n_counted, int(rows[-1]) + 1)
+                self._collect(x[rows], y[rows])
             else:
                 # 2. Rows that are watched, until an alarm.
-                chunk_scores, evidence, self._drift = self._watch(x[chunk], y[chunk], first_number + chunk)
-                chunk = chunk[: len(evidence)]
-                n_counted = self._count(codes, n_counted, int(chunk[-1]) + 1)
-                scores[chunk] = chunk_scores
-                statistics[chunk[0] : chunk[-1] + 1] = _held(evidence, chunk - chunk[0])
-            if not self._drift:
-                statistics[chunk[-1] :] = self.statistic
-            is_learning[chunk[-1] :] = self.is_learning
-            n_used += len(chunk)
+                watched_scores, evidence, self._drift = self._watch(x[usable], y[usable], first_number + usable)
+                rows = usable[: len(evidence)]
+                n_counted = self._count(codes, n_counted, int(rows[-1]) + 1)
+                scores[rows] = watched_scores
+                statistics[rows[0] : rows[-1] + 1] = _carried_forward(evidence, rows - rows[0])
+                statistics[rows[-1] + 1 :] = self.statistic
+            is_learning[rows[-1] :] = self.is_learning
+            usable = usable[len(rows) :]
         if not self._drift:
             n_counted = self._count(codes, n_counted, len(x))
         taken = slice(n_counted)
@@ -308,31 +319,29 @@ class ConditionalDriftDetector(Stateful):
     def _count(self, codes: IntArray, start: int, stop: int) -> int:
         """Count rows from `start` to `stop`, and which of them cannot be used by their codes (n,); return `stop`."""
         self._counts["rows"] += stop - start
-        for code, name in enumerate(_UNUSABLE, start=1):
+        for code, name in _UNUSABLE.items():
             self._counts[name] += int(np.sum(codes[start:stop] == code))
         return stop
 
     def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[FloatArray, FloatArray, bool]:
         """Watch rows with their numbers (n,) until an alarm.
 
-        Return the first score of each row that was taken in, the statistic after it, and whether there was an alarm.
+        Return the first score of each row that was taken in, the evidence after it, and whether there was an alarm.
         """
-        alarm_value = self.expected_run_length * self._value_per_evidence
-        n_used = self._counts["learned"] + self._counts["watched"] + self._counts["outside"]
-        usable_numbers = n_used + 1 + np.arange(len(x))  # (n,)
+        n_usable_before = self._counts["learned"] + self._counts["watched"] + self._counts["outside"]
         n_taken, n_watched, alarm, course, self._history = watch_rows(
-            x,
-            y,
-            numbers,
-            usable_numbers,
-            self._unnamed_plan,
-            self._sums,
-            self._history,
-            self._rings,
-            self._n_watched,
-            alarm_value,
+            x=x,
+            y=y,
+            numbers=numbers,
+            usable_numbers=n_usable_before + 1 + np.arange(len(x)),
+            unnamed=self._unnamed_plan,
+            sums=self._sums,
+            history=self._history,
+            rings=self._rings,
+            n_earlier=self._n_watched,
+            alarm_value=self.threshold * self._value_per_evidence,
         )
-        scores, values = course.T  # (n_taken,) each
+        scores, values = course[:, COURSE_SCORE], course[:, COURSE_VALUE]  # (n_taken,) each
         self._n_watched += n_watched
         self._counts["watched"] += n_watched
         self._counts["outside"] += n_taken - n_watched
@@ -344,13 +353,18 @@ class ConditionalDriftDetector(Stateful):
 
     def _raise_alarm(self) -> None:
         """Say what the evidence is for, and begin again: with rows to learn from, or the same reference."""
-        count = min(self._n_watched, KEPT_ROWS)
+        n_kept = min(self._n_watched, KEPT_ROWS)
         # Slots of the rings, that of the oldest row first.
-        oldest_first = (self._n_watched - count + np.arange(count)) % KEPT_ROWS
-        last_rows = KeptRows(*(ring[oldest_first] for ring in self._rings))
-        fixed_parts = self._model, self._regions, self._plan
+        oldest_first = (self._n_watched - n_kept + np.arange(n_kept)) % KEPT_ROWS
         self.alarm = describe_alarm(
-            *fixed_parts, self._sums, last_rows, self._reference, self._value_per_evidence, self.threshold
+            model=self._model,
+            regions=self._regions,
+            plan=self._plan,
+            sums=self._sums,
+            last_rows=KeptRows(*(ring[oldest_first] for ring in self._rings)),
+            reference=self._reference,
+            value_per_evidence=self._value_per_evidence,
+            threshold=self.threshold,
         )
         history = self._history
         self.reset()
@@ -440,17 +454,23 @@ class ConditionalDriftDetector(Stateful):
             "learning": self._learning,
             "key": int(self._key),
         }
-        reference = dict(zip(("reference_x", "reference_y"), self._reference, strict=True))
-        parts = {**parts_state(self._cells, self._regions), **self._model.state()}
-        # Copies, because the rows to come change the arrays themselves.
-        changing = {name: array.copy() for name, array in self._changing().items()}
-        return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
+        x_ref, y_ref = self._reference
+        return {
+            "settings": np.array(json.dumps(settings)),
+            _STORED_CHANCES: self._plan.geometry.chances,
+            # Copies, because the rows to come change the arrays themselves.
+            **{name: array.copy() for name, array in self._changing().items()},
+            "reference_x": x_ref,
+            "reference_y": y_ref,
+            **cells_state(self._cells, self._regions),
+            **self._model.state(),
+        }
 
     def _changing(self) -> dict[str, AnyArray]:
         """Return the arrays that rows change, and what they start from, by their names in a saved state."""
-        arrays = {"history": self._history, "start_chances": self._plan.geometry.chances}
-        for group, part in (("kept", self._rings), ("sums", self._sums), ("start", self._start)):
-            arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
+        arrays: dict[str, AnyArray] = {"history": self._history}
+        for prefix, group in (("kept", self._rings), ("sums", self._sums), ("start", self._start)):
+            arrays |= {f"{prefix}_{name}": array for name, array in group._asdict().items()}
         return {_STORED.get(name, name): array for name, array in arrays.items()}
 
     @classmethod
@@ -471,36 +491,38 @@ class ConditionalDriftDetector(Stateful):
         settings = json.loads(str(np.asarray(state["settings"]).item()))
         self.expected_run_length = check_positive("expected_run_length", settings["expected_run_length"])
         self.after_alarm = check_choice("after_alarm", settings["after_alarm"], ("learn", "keep"))
-        self.learning_rows = check_integer("learning_rows", settings["learning_rows"], FEWEST_ROWS)
+        self.learning_rows = check_integer("learning_rows", settings["learning_rows"], FEWEST_REFERENCE_ROWS)
         self._x, self._y = (StreamColumns.from_description(settings[name]) for name in ("x", "y"))
         self._key = np.uint64(settings["key"])
         notes, promises = tuple(map(str, settings["notes"])), bool(settings["promises"])
         self._model = ScoreModel.from_state(state, self._x.columns, self._y.columns, notes, promises)
-        self._cells, self._regions = parts_from_state(state, self._x.columns, len(self._model.arrays.units))
-        self._plan_watch()
+        self._cells, self._regions = cells_from_state(state, self._x.columns, len(self._model.arrays.units))
+        chances = np.zeros((self._model.n_scores, self._cells.n_cells))
+        chances[...] = _checked_like(chances, state, _STORED_CHANCES)
+        self._plan_watch(chances)
         self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
         self.reset()
         self._drift, self._n_watched = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
-        self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
+        if learning is not None:
+            self._learning = [[list(map(float, x_row)), list(map(float, y_row))] for x_row, y_row in learning]
         for name, array in self._changing().items():
-            saved = np.asarray(state[name])
-            if saved.shape != array.shape or saved.dtype != array.dtype or np.isnan(saved).any():
-                raise ValueError(f"{name} of type {saved.dtype} and shape {saved.shape} where {array.shape} is due")
-            array[...] = saved
-        self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
-        widths = tuple(part.shape[1] for part in self._reference)
-        if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
+            array[...] = _checked_like(array, state, name)
+        x_ref, y_ref = (np.asarray(state[name], np.float64) for name in ("reference_x", "reference_y"))
+        widths = x_ref.shape[1], y_ref.shape[1]
+        if widths != (len(self._x.columns), len(self._y.columns)) or len(x_ref) != len(y_ref):
             raise ValueError("reference rows that do not fit")
+        self._reference = x_ref, y_ref
 
     def _take_reference(self, x: FloatArray, y: FloatArray) -> None:
         """Fit scores on a reference, and start from it."""
         _check_same_length("x_ref", x, "y_ref", y)
-        if len(x) < FEWEST_ROWS:
+        if len(x) < FEWEST_REFERENCE_ROWS:
             raise ShapeError(
-                f"{named('x_ref')} must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
+                f"{named('x_ref')} must have at least {FEWEST_REFERENCE_ROWS} rows that can be used, got {len(x)}. "
+                "Collect more."
             )
         # 1. Scores: regressions on one half of the rows; the others, which are ranked, are scored by these.
         # Other random numbers than those of the rows of the stream.
@@ -510,45 +532,77 @@ class ConditionalDriftDetector(Stateful):
         inputs = design(x[is_ranked], self._x.columns)  # (r, p)
         self._regions = Regions.of(x, self._x.columns)
         regions = self._regions.locate(x[is_ranked])  # (r, f)
-        self._cells = CellTree.of(inputs, self._model.features(inputs), regions, self._regions.total)
+        self._cells = CellTree.of(inputs, self._model.features(inputs), regions, self._regions.n_regions)
         cells = self._cells.locate(inputs, regions)  # (r, f)
         # 3. Bets, and the sums they start from: the scores of the ranked rows are counted, and nothing is won.
-        self._plan_watch()
+        self._plan_watch(_chances_in_cells(chances, cells, self._cells.n_cells))
         start = self._start
         count_scores(scores, cells, start.trees, start.totals)
-        start.epoch_totals[0], start.clock[:2] = start.totals, len(scores)
-        # 4. The mean probability of each label in each cell. A cell without ranked rows, e.g. of a label of x that only
-        #    fitted rows have, gets the mean over all.
-        means = self._plan.geometry.chances  # (s, cells)
-        for cells_of_family in cells.T:
-            np.add.at(means.T, cells_of_family, chances)
-        overall = chances.mean(axis=0)[:, None]  # (s, 1)
-        means[:] = np.where(start.totals > 0, means / np.maximum(start.totals, 1), overall)
-        # 5. Some ranked rows are kept, evenly spaced, to compare those of an alarm with.
-        sample = np.flatnonzero(is_ranked)
-        sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
-        self._reference = x[sample], y[sample]
+        start.epoch_totals[0] = start.totals
+        start.clock[CLOCK_ROWS] = start.clock[CLOCK_EPOCH_ROWS] = len(scores)
+        # 4. Some ranked rows are kept, evenly spaced, to compare those of an alarm with.
+        ranked = np.flatnonzero(is_ranked)
+        kept = ranked[evenly_spaced(len(ranked), KEPT_ROWS)]
+        self._reference = x[kept], y[kept]
         self.reset()
 
-    def _plan_watch(self) -> None:
-        """Put together what is fixed until the next reference, and what a stream starts from."""
+    def _plan_watch(self, chances: FloatArray) -> None:
+        """Put together what is fixed until the next reference, and what a stream starts from.
+
+        `chances` (s, cells) are the mean probabilities of labels in the cells.
+        """
         model, regions, cells = self._model, self._regions, self._cells
         n_scores, (n_cells, n_inputs) = model.n_scores, cells.deviations.shape
-        geometry = CellGeometry(cells.deviations, cells.limits, model.are_labels, np.zeros((n_scores, n_cells)))
+        check_draws(model.n_label_draws, n_scores * len(regions.families))
+        geometry = CellGeometry(
+            deviations=cells.deviations, limits=cells.limits, is_label=model.are_labels, chances=chances
+        )
         bets = make_bets(regions)
         # With A the expected run length and s scores: after n rows the value of a family is expected to be at most
         # n times the family's share of the bets, so it has reached 2 A s with a probability of at most
         # share * n / (2 A s) (Doob). Over all families and scores that is n / (2 A): the mean run length is at least A.
         self._value_per_evidence = 2.0 * n_scores
         self._start = no_sums(n_scores, n_cells, n_inputs, bets)
-        n_labels = label_counts(self._x.columns)
-        self._plan = Plan(n_labels, model.arrays, regions.arrays, cells, geometry, bets, self._key)
+        self._plan = Plan(
+            n_labels=label_counts(self._x.columns),
+            scores=model.arrays,
+            regions=regions.arrays,
+            cells=cells,
+            geometry=geometry,
+            bets=bets,
+            key=self._key,
+        )
         self._unnamed_plan = self._plan.unnamed()
 
 
-def _held(values: FloatArray, rows: IntArray) -> FloatArray:
-    """Return values of some rows, which increase from 0, for all up to the last: each holds until the next one."""
+def _chances_in_cells(chances: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
+    """Return the mean probability (s, cells) of each label in each cell, given those of rows (r, s) in cells (r, f).
+
+    A cell without ranked rows, e.g. of a label of x that only fitted rows have, gets the mean over all.
+    """
+    sums = np.zeros((n_cells, chances.shape[1]))
+    for cells_of_family in cells.T:
+        np.add.at(sums, cells_of_family, chances)
+    counts = np.bincount(cells.ravel(), minlength=n_cells)[:, None]  # (cells, 1)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), chances.mean(axis=0))
+    # In C order, for which the loops are compiled.
+    return np.ascontiguousarray(means.T)
+
+
+def _carried_forward(values: FloatArray, rows: IntArray) -> FloatArray:
+    """Return the values of all rows up to the last of some, whose values are given: each holds until the next of them.
+
+    The numbers of these rows (m,) increase, and the first of them is 0.
+    """
     return values[np.searchsorted(rows, np.arange(rows[-1] + 1), side="right") - 1]
+
+
+def _checked_like(array: AnyArray, state: Mapping[str, AnyArray], name: str) -> AnyArray:
+    """Return an array of a saved state; a ValueError unless it is as long as another one, and of the same type."""
+    saved = np.asarray(state[name])
+    if saved.shape != array.shape or saved.dtype != array.dtype or np.isnan(saved).any():
+        raise ValueError(f"{name} of type {saved.dtype} and shape {saved.shape} where {array.shape} is due")
+    return saved
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

@@ -8,6 +8,7 @@ saved states follow from the row, and the tests of `tests/drift/test_patterns.py
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,11 +25,11 @@ class Pattern:
     kind: str
     """What an alarm calls it (`Alarm.kind`)."""
 
-    columns: int
+    n_columns: int
     """Number of columns of the families that it is for: 1 (regions are fifths) or 2 (combinations of thirds)."""
 
     heights: Callable[..., FloatArray]
-    """From the number of regions along each column, the heights, in an array with one axis for each column.
+    """Makes the heights of the number of regions along each column: an array with one axis for each column.
 
     They lie between -1 and 1; where the height is 0, the bets on the pattern are asleep.
     """
@@ -40,12 +41,12 @@ class Pattern:
     """
 
 
-def _slope(regions: int) -> FloatArray:
-    return np.linspace(-1.0, 1.0, regions)
+def _slope(n_regions: int) -> FloatArray:
+    return np.linspace(-1.0, 1.0, n_regions)
 
 
-def _corners(first: int, second: int) -> FloatArray:
-    return _slope(first)[:, None] * _slope(second)
+def _corners(n_first: int, n_second: int) -> FloatArray:
+    return _slope(n_first)[:, None] * _slope(n_second)
 
 
 PATTERNS = (
@@ -58,19 +59,22 @@ _NEARLY_ZERO = 1e-9
 """Heights below this, such as the middle of a line from -1 to 1, are rounding errors of 0."""
 
 
-def patterns_of(columns: int) -> tuple[Pattern, ...]:
+def patterns_of(n_columns: int) -> tuple[Pattern, ...]:
     """Return the patterns for families of so many columns."""
-    return tuple(pattern for pattern in PATTERNS if pattern.columns == columns)
+    return tuple(pattern for pattern in PATTERNS if pattern.n_columns == n_columns)
 
 
 def most_patterns() -> int:
     """Return the largest number of patterns that a family may have."""
-    return max(Counter(pattern.columns for pattern in PATTERNS).values(), default=0)
+    return max(Counter(pattern.n_columns for pattern in PATTERNS).values(), default=0)
 
 
-def heights_of(patterns: tuple[Pattern, ...], parts: tuple[int, ...], n_regions: int) -> FloatArray:
-    """Return the heights (regions of the family, `most_patterns`) of its patterns; 0 for those it does not have."""
-    heights = np.zeros((n_regions, most_patterns()))
-    for column, pattern in enumerate(patterns):
-        heights[:, column] = pattern.heights(*parts).ravel()
+def heights_of(patterns: tuple[Pattern, ...], regions_by_column: tuple[int, ...]) -> FloatArray:
+    """Return the heights of patterns in the regions of a family, given the number of regions along each column.
+
+    One row for each region, and one column for each of `most_patterns`; 0 where a family has fewer patterns.
+    """
+    heights = np.zeros((math.prod(regions_by_column), most_patterns()))
+    for index, pattern in enumerate(patterns):
+        heights[:, index] = pattern.heights(*regions_by_column).ravel()
     return np.where(np.abs(heights) > _NEARLY_ZERO, heights, 0.0)

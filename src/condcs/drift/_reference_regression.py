@@ -4,7 +4,7 @@ Functions of x are a line and bumps along each column, and Gaussian bumps in all
 or none at all. Bandwidth and ridge penalty are chosen by cross-validation. Read `RegressionFitter` first. It knows
 columns of numbers only, and neither labels nor scores; a new function of x is a block of columns in `function_rows`.
 
-The directions of the ridge are those of `_inference.smoothing`. The fits made there would not do: they cannot be
+The directions of the ridge are those of `condcs._regression`. The fits made there would not do: they cannot be
 evaluated at new rows, of which a stream consists, and leave out rows or clusters one by one, where neighbours in time
 vouch for one another.
 """
@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from condcs._core.arrays import AnyArray, FloatArray
+from condcs._core.arrays import AnyArray, FloatArray, evenly_spaced
 from condcs._core.compiling import njit
 from condcs._core.settings import one_blas_thread
 from condcs._regression.designs import principal_directions
 from condcs._regression.standardised import median_square
 
-LANDMARKS = 250
+MOST_LANDMARKS = 250
 """Largest number of bumps in all columns together; of a longer reference every tenth fitted row has one. Fitting costs
 as the square of their number, and scoring a row of the stream as their number."""
 
@@ -56,8 +56,8 @@ _NORMAL_QUARTILES = 1.349
 _GAIN = 0.995
 """A richer fit must reduce the error by this factor: of two nearly equal ones the simpler is kept."""
 
-_PARTS = 6
-"""Parts of the rows, contiguous in time, each of which is left out of a fit. Five sixths of the rows fit nearly as well
+_FOLDS = 6
+"""Folds of the rows, contiguous in time, each of which is left out of a fit. Five sixths of the rows fit nearly as well
 as all do, and six fits cost less than ten."""
 
 
@@ -83,14 +83,24 @@ class Regression(NamedTuple):
         return np.asarray(predict_rows(x, self))
 
     @classmethod
-    def from_state(cls, state: Mapping[str, AnyArray], part: str, dim: int, targets: int) -> Regression:
-        """Return the arrays of a part of a saved state; a KeyError or ValueError unless they fit together."""
-        regression = cls(*(stored(state, f"{part}_{name}") for name in cls._fields))
+    def from_state(cls, state: Mapping[str, AnyArray], prefix: str, dim: int, n_targets: int) -> Regression:
+        """Return the arrays of a saved state with a prefix; a KeyError or ValueError unless they fit together."""
+        regression = cls(*(stored_numbers(state, f"{prefix}_{name}") for name in cls._fields))
         k, m = regression.knots.shape[-1], len(regression.landmarks)
         p = dim + k * int(np.sum(regression.widths > 0)) + m
-        shapes = [(dim,), (dim,), (dim, k), (dim,), (m, dim), (), (p,), (p, targets), (targets,)]
-        if [array.shape for array in regression] != shapes:
-            raise ValueError(f"a regression of {part} whose arrays do not fit")
+        shapes = {
+            "centre": (dim,),
+            "scale": (dim,),
+            "knots": (dim, k),
+            "widths": (dim,),
+            "landmarks": (m, dim),
+            "width": (),
+            "means": (p,),
+            "coefficients": (p, n_targets),
+            "offset": (n_targets,),
+        }
+        if {name: array.shape for name, array in regression._asdict().items()} != shapes:
+            raise ValueError(f"a regression of {prefix} whose arrays do not fit")
         return regression
 
 
@@ -103,22 +113,22 @@ def function_rows(x: Any, regression: Any) -> Any:
     for c in range(d):
         n_curved += regression.widths[c] > 0
     functions = np.empty((n, d + knots.shape[1] * n_curved + len(landmarks)))
-    for t in range(n):
+    for i in range(n):
         for c in range(d):
-            unit = (x[t, c] - regression.centre[c]) / regression.scale[c]
-            functions[t, c] = min(max(unit, -_LARGEST_INPUT), _LARGEST_INPUT)
+            unit = (x[i, c] - regression.centre[c]) / regression.scale[c]
+            functions[i, c] = min(max(unit, -_LARGEST_INPUT), _LARGEST_INPUT)
         column = d
         for c in range(d):
             if regression.widths[c] > 0:
                 for k in range(knots.shape[1]):
-                    step = (functions[t, c] - knots[c, k]) / regression.widths[c]
-                    functions[t, column] = math.exp(-0.5 * step * step)
+                    step = (functions[i, c] - knots[c, k]) / regression.widths[c]
+                    functions[i, column] = math.exp(-0.5 * step * step)
                     column += 1
         for m in range(len(landmarks)):
             square = 0.0
             for c in range(d):
-                square += (functions[t, c] - landmarks[m, c]) ** 2
-            functions[t, column + m] = math.exp(-0.5 * square / regression.width[()] ** 2)
+                square += (functions[i, c] - landmarks[m, c]) ** 2
+            functions[i, column + m] = math.exp(-0.5 * square / regression.width[()] ** 2)
     return functions
 
 
@@ -133,17 +143,17 @@ def predict_rows(x: Any, regression: Any) -> Any:
     if coefficients.shape[1] == 0:
         return expected
     functions = function_rows(x, regression)
-    for t in range(len(x)):
+    for i in range(len(x)):
         for target in range(expected.shape[1]):
-            expected[t, target] = regression.offset[target]
+            expected[i, target] = regression.offset[target]
         for p in range(len(regression.means)):
-            value = functions[t, p] - regression.means[p]
+            value = functions[i, p] - regression.means[p]
             for target in range(expected.shape[1]):
-                expected[t, target] += value * coefficients[p, target]
+                expected[i, target] += value * coefficients[p, target]
     return expected
 
 
-def stored(state: Mapping[str, AnyArray], name: str) -> FloatArray:
+def stored_numbers(state: Mapping[str, AnyArray], name: str) -> FloatArray:
     """Return an array of a saved state; a KeyError or ValueError unless it holds finite numbers."""
     array = np.asarray(state[name])
     if array.dtype.kind not in "fi" or not np.isfinite(array).all():
@@ -154,7 +164,7 @@ def stored(state: Mapping[str, AnyArray], name: str) -> FloatArray:
 class RegressionFitter:
     """Regressions of any targets on the same x, in the order of time.
 
-    Bandwidth and ridge penalty are those with the smallest error in six parts of the rows, contiguous in time, each of
+    Bandwidth and ridge penalty are those with the smallest error in six folds of the rows, contiguous in time, each of
     which is left out in turn. Single rows left out would not do: where rows depend on their neighbours, the best fit
     follows these. Cost O(n p^2 + p^3) for p functions, of which there are at most 9 for each column and 250.
     """
@@ -172,49 +182,78 @@ class RegressionFitter:
         has_several_values = np.array([len(np.unique(column)) > 2 for column in units.T])
         widths = np.where(has_several_values, _OVERLAP * np.ptp(knots, axis=1) / _KNOTS, 0.0)
         # Bumps around rows that are evenly spaced in time.
-        chosen = np.unique(np.linspace(0, len(x) - 1, min(LANDMARKS, len(x))).astype(np.int64))
-        median = np.sqrt(median_square(cdist(units[chosen], units[chosen], "sqeuclidean")))
-        none = np.zeros(0)
-        self._parts = np.arange(len(x)) * _PARTS // len(x)
+        landmarks = units[evenly_spaced(len(x), MOST_LANDMARKS)]
+        median = np.sqrt(median_square(cdist(landmarks, landmarks, "sqeuclidean")))
+
+        self._folds = np.arange(len(x)) * _FOLDS // len(x)  # (n,), the fold of each row
+        no_functions = np.zeros(0)
         self._designs = []
         for factor in _WIDTHS:
-            landmarks, width = (units[chosen], factor * median) if factor else (units[:0], 1.0)
-            empty = Regression(centre, scale, knots, widths, landmarks, np.array(width), none, none[:, None], none)
+            empty = Regression(
+                centre=centre,
+                scale=scale,
+                knots=knots,
+                widths=widths,
+                landmarks=landmarks if factor else landmarks[:0],
+                width=np.array(factor * median if factor else 1.0),
+                means=no_functions,
+                coefficients=no_functions[:, None],
+                offset=no_functions,
+            )
             functions = np.asarray(function_rows(x, empty))
-            # All rows but those of each part, and all rows.
-            subsets = [self._parts != part for part in range(_PARTS)] + [np.ones(len(x), bool)]
+            # All rows but those of each fold, and all rows.
+            subsets = [*(self._folds != fold for fold in range(_FOLDS)), np.ones(len(x), bool)]
             with one_blas_thread():
-                self._designs.append((empty, functions, [_decompose(functions[rows]) for rows in subsets]))
+                decompositions = [_decompose(functions[rows]) for rows in subsets]
+            self._designs.append(_Design(empty, functions, decompositions[:-1], decompositions[-1]))
 
     def fit(self, targets: FloatArray) -> tuple[Regression, FloatArray]:
-        """Return the regression of targets (n, t), and for each row what the fit without its part leaves (n, t)."""
+        """Return the regression of targets (n, t), and for each row what the fit without its fold leaves (n, t)."""
         # Errors of every target count in units of its variance.
         weights = 1 / np.maximum(targets.var(axis=0), np.finfo(float).tiny)
-        least_error, best_design, best_ridge, left_out_residuals = np.inf, 0, 0, targets
+        least_error, best_design, best_ridge, left_out_residuals = np.inf, self._designs[0], 0, targets
         with one_blas_thread():
-            for design, (_, functions, decompositions) in enumerate(self._designs):
-                residuals = np.empty((len(_RIDGES), *targets.shape))
-                for part in range(_PARTS):
-                    rows = self._parts == part
-                    fits = _solve(decompositions[part], targets[~rows])
-                    for r, (means, coefficients, offset) in enumerate(fits):
-                        residuals[r, rows] = targets[rows] - (functions[rows] - means) @ coefficients - offset
+            for design in self._designs:
+                residuals = self._left_out_residuals(design, targets)  # (ridges, n, t)
                 errors = (weights * residuals**2).sum(axis=(1, 2))  # (ridges,)
-                r = int(np.argmin(errors))
-                if errors[r] < _GAIN * least_error:
-                    least_error, best_design, best_ridge, left_out_residuals = float(errors[r]), design, r, residuals[r]
-            empty, _, decompositions = self._designs[best_design]
-            means, coefficients, offset = _solve(decompositions[-1], targets)[best_ridge]
-        return empty._replace(means=means, coefficients=coefficients, offset=offset), left_out_residuals
+                ridge = int(np.argmin(errors))
+                if errors[ridge] < _GAIN * least_error:
+                    least_error, best_design, best_ridge = float(errors[ridge]), design, ridge
+                    left_out_residuals = residuals[ridge]
+            coefficients, offset = _solve(best_design.of_all_rows, targets)
+        regression = best_design.empty._replace(
+            means=best_design.of_all_rows.means, coefficients=coefficients[best_ridge], offset=offset
+        )
+        return regression, left_out_residuals
+
+    def _left_out_residuals(self, design: _Design, targets: FloatArray) -> FloatArray:
+        """Return the residuals of each row by the fit without its fold, for every ridge penalty (ridges, n, t)."""
+        residuals = np.empty((len(_RIDGES), *targets.shape))
+        for fold, others in enumerate(design.without_fold):
+            rows = self._folds == fold
+            centred = design.functions[rows] - others.means
+            coefficients, offset = _solve(others, targets[~rows])
+            for ridge, of_ridge in enumerate(coefficients):
+                residuals[ridge, rows] = targets[rows] - centred @ of_ridge - offset
+        return residuals
 
 
 class _Decomposition(NamedTuple):
-    """Functions of some rows along their principal directions."""
+    """Functions of some rows along their v principal directions."""
 
     means: FloatArray  # (p,), of the functions
-    spectrum: FloatArray  # (k,), squared lengths
-    directions: FloatArray  # (p, k)
-    along: FloatArray  # (n, k), centred values
+    spectrum: FloatArray  # (v,), squared lengths
+    directions: FloatArray  # (p, v)
+    along: FloatArray  # (n, v), centred values
+
+
+class _Design(NamedTuple):
+    """Functions of x with bumps of one bandwidth."""
+
+    empty: Regression  # without means, coefficients and offset
+    functions: FloatArray  # (n, p)
+    without_fold: list[_Decomposition]  # of all rows but those of each fold
+    of_all_rows: _Decomposition
 
 
 def _decompose(functions: FloatArray) -> _Decomposition:
@@ -222,8 +261,9 @@ def _decompose(functions: FloatArray) -> _Decomposition:
     return _Decomposition(means, spectrum, directions, (functions - means) @ directions)
 
 
-def _solve(part: _Decomposition, targets: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return means of the functions (p,), coefficients (p, t) and offsets (t,) for every ridge penalty."""
+def _solve(rows: _Decomposition, targets: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+    """Return the coefficients of the centred functions (p, t) for every ridge penalty, and the offsets (t,)."""
     offset = targets.mean(axis=0)
-    products = part.along.T @ (targets - offset)  # (k, t)
-    return [(part.means, part.directions @ (products / (part.spectrum + ridge)[:, None]), offset) for ridge in _RIDGES]
+    products = rows.along.T @ (targets - offset)  # (v, t)
+    coefficients = [rows.directions @ (products / (rows.spectrum + ridge)[:, None]) for ridge in _RIDGES]
+    return coefficients, offset

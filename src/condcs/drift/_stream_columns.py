@@ -1,4 +1,8 @@
-"""Columns of a reference and of the rows that follow it: numbers as they are, labels as codes, and gaps."""
+"""Columns of a reference and of the rows that follow it: numbers as they are, labels as codes, and gaps.
+
+`encode_reference` finds out what the columns of a reference are, and `StreamColumns` encodes the rows that follow it,
+one by one or many at a time. What makes a row unusable is said in `StreamColumns.unusable`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,9 @@ from condcs._tables.kinds import Column, tell_kind
 UNSEEN = -1.0
 """Code of a label that the reference does not have."""
 
+USABLE, HAS_GAP, HAS_UNSEEN_LABEL = 0, 1, 2
+"""Whether a row can be used, and why not."""
+
 
 @dataclass(frozen=True)
 class StreamColumns:
@@ -27,7 +34,7 @@ class StreamColumns:
 
     role: str  # "x" or "y"
     columns: tuple[Column, ...]
-    named: bool  # whether the reference named them; then rows may be dicts
+    are_named: bool  # by the reference; then rows may be dicts
 
     @cached_property
     def names(self) -> list[str]:
@@ -46,7 +53,7 @@ class StreamColumns:
     def one(self, row: Any) -> FloatArray:
         """Return one row of numbers and codes, of shape (1, d); gaps are NaN."""
         if isinstance(row, Mapping):
-            if not self.named:
+            if not self.are_named:
                 raise DataError(
                     f"{named(self.role)} must be an array, got a dict. Make the reference a DataFrame, or pass an "
                     "array."
@@ -68,16 +75,16 @@ class StreamColumns:
 
     def many(self, table: Any) -> FloatArray:
         """Return rows of numbers and codes, of shape (n, d); gaps are NaN."""
-        names, parts = _parts(self.role, table)
-        if self.named and names is not None:
+        names, arrays = _names_and_arrays(self.role, table)
+        if self.are_named and names is not None:
             self._check_names(names)
-            parts = [parts[names.index(name)] for name in self.names]
-        self._check_width(len(parts))
+            arrays = [arrays[names.index(name)] for name in self.names]
+        self._check_width(len(arrays))
         encoded = [
-            np.asarray(part, np.float64)
-            if part.dtype.kind in "fiu" and not column.is_category
-            else np.array([_encode(column, cell) for cell in part.tolist()], np.float64)
-            for column, part in zip(self.columns, parts, strict=True)
+            np.asarray(cells, np.float64)
+            if cells.dtype.kind in "fiu" and not column.is_category
+            else np.array([_encode(column, cell) for cell in cells.tolist()], np.float64)
+            for column, cells in zip(self.columns, arrays, strict=True)
         ]
         return np.column_stack(encoded)
 
@@ -96,56 +103,63 @@ class StreamColumns:
             )
 
     def unusable(self, rows: FloatArray) -> IntArray:
-        """Return for each row 0 if it can be used, 1 for a gap (or a word for a number), 2 for a label never seen."""
+        """Return for each row (n,) `USABLE`, `HAS_GAP` (or a word for a number) or `HAS_UNSEEN_LABEL`."""
         gaps = ~np.isfinite(rows).all(axis=1)
         if not self._has_labels:
-            return np.asarray(gaps, np.int64)
+            return np.where(gaps, HAS_GAP, USABLE)
         unseen = (rows[:, self.are_labels] == UNSEEN).any(axis=1)
-        return np.where(gaps, 1, np.where(unseen, 2, 0))
+        return np.where(gaps, HAS_GAP, np.where(unseen, HAS_UNSEEN_LABEL, USABLE))
 
     def unusable_row(self, row: list[float]) -> int:
         """Return the same of a single row, without the cost of arrays."""
         if not all(map(math.isfinite, row)):
-            return 1
-        return 2 if self._has_labels and UNSEEN in compress(row, self.are_labels) else 0
+            return HAS_GAP
+        return HAS_UNSEEN_LABEL if self._has_labels and UNSEEN in compress(row, self.are_labels) else USABLE
 
     def describe(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        listed = [[c.name, c.kind, list(c.labels)] for c in self.columns]
-        return {"role": self.role, "named": self.named, "columns": listed}
+        columns = [[column.name, column.kind, list(column.labels)] for column in self.columns]
+        return {"role": self.role, "named": self.are_named, "columns": columns}
 
     @classmethod
     def from_description(cls, about: Mapping[str, Any]) -> StreamColumns:
         """Undo `describe`."""
-        columns = tuple(Column(str(n), k, ()).relabelled([str(label) for label in ls]) for n, k, ls in about["columns"])
-        if not columns or any(c.kind not in ("number", "date", "category") for c in columns):
+        columns = tuple(
+            Column(str(name), kind, ()).relabelled([str(label) for label in labels])
+            for name, kind, labels in about["columns"]
+        )
+        if not columns or any(column.kind not in ("number", "date", "category") for column in columns):
             raise ValueError("columns of no known kind")
         return cls(str(about["role"]), columns, bool(about["named"]))
 
 
-def read_reference(role: str, argument: str, table: Any, category: Collection[str]) -> tuple[StreamColumns, FloatArray]:
+def encode_reference(
+    role: str, argument: str, table: Any, category: Collection[str]
+) -> tuple[StreamColumns, FloatArray]:
     """Return the columns of a reference, and its rows as numbers and codes."""
-    names, parts = _parts(argument, table)
+    names, arrays = _names_and_arrays(argument, table)
     # Columns without names are called x, or x0, x1 and so on.
-    titles = names or [role if len(parts) == 1 else f"{role}{index}" for index in range(len(parts))]
-    if not parts or not len(parts[0]):
+    titles = names or [role if len(arrays) == 1 else f"{role}{index}" for index in range(len(arrays))]
+    if not arrays or not len(arrays[0]):
         raise ShapeError(f"{named(argument)} must have rows and columns, got none. Rows are observations.")
     columns, encoded = [], []
-    for name, part in zip(titles, parts, strict=True):  # part: (n,)
-        cells = part.tolist()
+    for name, array in zip(titles, arrays, strict=True):  # array: (n,)
+        cells = array.tolist()
         gap = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
         if gap is not None:
             raise DataError(
                 f"{named(argument)} must be finite, got {cells[gap]!r} in row {gap} of column {name!r}. Remove such "
                 "rows first."
             )
-        plain = part.dtype.kind in "fiu" and name not in category
-        if plain and not (role == "y" and len(np.unique(part)) == 2):
-            columns.append(Column(name, "number"))
+        are_numbers, is_declared = array.dtype.kind in "fiu", name in category
+        if are_numbers and not is_declared and not (role == "y" and len(np.unique(array)) == 2):
+            column = Column(name, "number")
         else:
-            said = True if name in category else None
-            columns.append(tell_kind(name, [cells], category=said, response="y" if role == "y" else None))
-        encoded.append(columns[-1].encode(cells, f"{named(argument)}"))
+            # Text and truth values, a declared category, and a response of two values, which is a label.
+            response = "y" if role == "y" else None
+            column = tell_kind(name, [cells], category=True if is_declared else None, response=response)
+        columns.append(column)
+        encoded.append(column.encode(cells, named(argument)))
     return StreamColumns(role, tuple(columns), names is not None), np.column_stack(encoded)
 
 
@@ -160,14 +174,14 @@ def _encode(column: Column, cell: Any) -> float:
         return float("nan")
 
 
-def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
-    """Return the names of the columns, if they have any, and the columns."""
+def _names_and_arrays(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
+    """Return the names of the columns, if they have any, and the columns as arrays (n,)."""
     if isinstance(table, Mapping):
         return [str(key) for key in table], _same_lengths(name, [np.asarray(column) for column in table.values()])
     columns = getattr(table, "columns", None)
     if columns is not None:
-        parts = [np.asarray(table[column]) for column in columns]
-        return [str(column) for column in columns], _same_lengths(name, parts)
+        arrays = [np.asarray(table[column]) for column in columns]
+        return [str(column) for column in columns], _same_lengths(name, arrays)
     array = np.asarray(table)
     if array.dtype.kind in "US" and not isinstance(table, np.ndarray):  # numbers beside text would become text
         array = np.asarray(table, dtype=object)
@@ -180,7 +194,7 @@ def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
     return None, [array[:, index] for index in range(array.shape[1])]
 
 
-def _same_lengths(name: str, parts: Sequence[AnyArray]) -> list[AnyArray]:
-    if any(part.ndim != 1 or len(part) != len(parts[0]) for part in parts):
+def _same_lengths(name: str, arrays: Sequence[AnyArray]) -> list[AnyArray]:
+    if any(array.ndim != 1 or len(array) != len(arrays[0]) for array in arrays):
         raise ShapeError(f"{named(name)} must hold one-dimensional columns of one length. Rows are observations.")
-    return list(parts)
+    return list(arrays)

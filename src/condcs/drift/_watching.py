@@ -1,9 +1,9 @@
 """What the detector does with rows of the stream, in one compiled loop: `watch_rows`, the algorithm.
 
-From rows that can be used (numbers, and labels as codes) it makes evidence for a change of p(y|x), by steps that are
-each a function of another module: `_scores` scores a row, `_cells` says where over x it is, `_betting` ranks the score
-there and bets on the rank. It does not know what an alarm says, or what follows it. A new step belongs here; what is
-fixed until the next reference goes into `Plan`, and what rows change into `Sums` or `KeptRows`.
+Its rows are those that can be used: numbers, and labels as codes. Each step is a function of another module: `_scores`
+scores a row, `_cells` says where over x it is, `_betting` ranks the score there and bets on the rank. The loop does not
+know what an alarm says, or what follows it. A new step belongs here; what is fixed until the next reference goes into
+`Plan`, and what rows change into `Sums` or `KeptRows`.
 """
 
 from __future__ import annotations
@@ -37,18 +37,28 @@ class Plan(NamedTuple):
 
     def unnamed(self) -> tuple[Any, ...]:
         """Return the same as plain tuples, which compiled functions take in a third less time than named ones."""
-        regressions = map(tuple, self.scores[:3])
-        parts = map(tuple, (self.scores[3:], self.regions, self.cells, self.geometry, self.bets))
-        return (self.n_labels, *regressions, *parts, self.key)
+        unnamed: tuple[Any, ...] = _without_names(self)
+        return unnamed
+
+
+def _without_names(value: Any) -> Any:
+    """Return named tuples, and those within them, as plain ones."""
+    return tuple(map(_without_names, value)) if isinstance(value, tuple) else value
 
 
 @inner(inline="always")
 def _named(unnamed: Any) -> Any:
     """Undo `Plan.unnamed`."""
-    n_labels, means, spreads, links, scores, regions, cells, geometry, bets, key = unnamed
-    score_arrays = ScoreArrays(Regression(*means), Regression(*spreads), Regression(*links), *scores)
-    parts = RegionArrays(*regions), CellTree(*cells), CellGeometry(*geometry), Bets(*bets)
-    return Plan(n_labels, score_arrays, *parts, key)
+    n_labels, scores, regions, cells, geometry, bets, key = unnamed
+    means, spreads, correlations = scores[:3]  # the fields of `ScoreArrays` that are regressions come first
+    score_arrays = ScoreArrays(Regression(*means), Regression(*spreads), Regression(*correlations), *scores[3:])
+    return Plan(
+        n_labels, score_arrays, RegionArrays(*regions), CellTree(*cells), CellGeometry(*geometry), Bets(*bets), key
+    )
+
+
+COURSE_SCORE, COURSE_VALUE = 0, 1
+"""Columns of the course of a stream, as `watch_rows` returns it."""
 
 
 class KeptRows(NamedTuple):
@@ -77,10 +87,10 @@ def watch_rows(
 
     `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream, `usable_numbers` (n,) only those that
     can be used: they choose the random numbers, so that other rows change nothing. `history` (order, t) are the
-    residuals of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many
-    rows were taken in and how many of them watched, whether there was an alarm, the first score of each row with the
-    largest value after it (taken, 2), and the history of the next one. A single call, because each costs as much as the
-    work on several rows.
+    residuals of the t targets in the rows before these, and `n_earlier` is how many rows have been put into the
+    `rings`. Return how many rows were taken in and how many of them watched, whether there was an alarm, the course
+    (n_taken, 2): the first score of each row and the largest value of a family after it; and the history of the next
+    one. A single call, because each costs as much as the work on several rows.
     """
     plan = _named(unnamed)
     # 1. Score each row: the residual of y from its regression on x in units of its spread there.
@@ -92,31 +102,31 @@ def watch_rows(
     regions = locate_regions(x, plan.regions)  # (n, f)
     cells = locate_cells(inputs, regions, plan.cells)  # (n, f)
     batch = RowBatch(scores, inputs, regions, cells, usable_numbers)
-    taken, watched, alarm = 0, 0, False
+    n_taken, n_watched, alarm = 0, 0, False
     course = np.empty((len(x), 2))
     largest_value = sums.values.max()
-    for t in range(len(x)):
-        taken += 1
-        course[t, 0], course[t, 1] = np.nan, largest_value
-        if not is_near[t]:
+    for i in range(len(x)):
+        n_taken += 1
+        course[i, COURSE_SCORE], course[i, COURSE_VALUE] = np.nan, largest_value
+        if not is_near[i]:
             continue
         # 4. Rank the scores in their cells and bet on the ranks; what the row says is kept for an alarm to explain.
-        slot = (n_earlier + watched) % KEPT_ROWS
-        largest_value = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, rings.outcomes[slot])
-        rings.numbers[slot] = numbers[t]
-        _copy(x[t], rings.x[slot])
-        _copy(y[t], rings.y[slot])
-        course[t, 0], course[t, 1] = scores[t, 0], largest_value
-        watched += 1
+        slot = (n_earlier + n_watched) % KEPT_ROWS
+        largest_value = bet_on_row(batch, i, plan.geometry, plan.bets, plan.key, sums, rings.outcomes[slot])
+        rings.numbers[slot] = numbers[i]
+        _copy(x[i], rings.x[slot])
+        _copy(y[i], rings.y[slot])
+        course[i, COURSE_SCORE], course[i, COURSE_VALUE] = scores[i, 0], largest_value
+        n_watched += 1
         # 5. A large enough value of a family is an alarm.
         if largest_value >= alarm_value:
             alarm = True
             break
-    return taken, watched, alarm, course[:taken], residuals[taken : taken + len(history)].copy()
+    return n_taken, n_watched, alarm, course[:n_taken], residuals[n_taken : n_taken + len(history)].copy()
 
 
 @inner()
 def _copy(values: Any, into: Any) -> None:
     # Compiling the assignment of a row of an array takes seconds, most of them for the words of an error.
-    for i in range(len(values)):
-        into[i] = values[i]
+    for c in range(len(values)):
+        into[c] = values[c]
