@@ -20,7 +20,7 @@ from condcs._core.arrays import BoolArray, FloatArray
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support
 from condcs._inference.effects import Effect, measure_effect
-from condcs._inference.explain import ColumnWords, Region, explained, interval_words
+from condcs._inference.explain import ColumnWords, Region, explain_pool, interval_words
 from condcs._inference.regions import boxwise_change
 from condcs._inference.results import Estimate
 from condcs._regression.smoother import Smoother
@@ -136,7 +136,7 @@ def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...], second_row
         "y", support, y[:, None], numeric=True, by_boxes=by_boxes, confidence_level=0.95, alpha=0.05, rng=rng
     )
     words = [_words(f"x{c}", x[:, c], is_label) for c, is_label in enumerate(table.categorical)]
-    found = explained(
+    found = explain_pool(
         adjustment, y[:, None], words, [_words("y", y, False)], alpha=0.05, max_regions=4, n_resamples=499, rng=rng
     )
     e = adjustment.propensity.of_rows[:, 1]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import condcs
 from condcs import TableOptions
 from condcs._core.errors import CondcsError
-from condcs._inference.explain import holm
+from condcs._inference.input_changes import holm
 from condcs.cli.app import app
 from condcs.comparison._groups import _unadjusted_level
 from tests.house_prices import house_prices

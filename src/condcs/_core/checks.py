@@ -333,6 +333,18 @@ def check_alpha(alpha: Any) -> float:
     return check_probability("alpha", alpha, 0.05)
 
 
+def fewest_resamples(alpha: float, *, looks: int = 1) -> int:
+    """Return the fewest resamples with which a p-value, at least looks / (1 + resamples), can be as small as alpha.
+
+    Examples
+    --------
+    >>> fewest_resamples(0.05), fewest_resamples(0.05, looks=2)
+    (19, 39)
+    """
+    # Less 1e-9: a quotient such as 2 / 0.05 may come out a last digit above a whole number.
+    return math.ceil(looks / alpha - 1e-9) - 1
+
+
 def check_probability(name: str, value: Any, example: float) -> float:
     """Check that an option lies strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:

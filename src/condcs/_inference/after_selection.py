@@ -31,38 +31,43 @@ by 5 at thresholds around 3."""
 def after_selection(
     value: float, error: float, *, correlation: float, threshold: float, confidence_level: float
 ) -> Estimate:
-    """Return an estimate, and its interval, given that it is known because a statistic exceeded a threshold.
+    """Return an estimate, and its interval, of a change that is listed because a statistic exceeded a threshold.
 
     Parameters
     ----------
     value, error : float
         The estimate as it is, and its standard error.
     correlation : float
-        Between the estimate and the statistic, which both are of variance 1 in units of their errors.
+        Between the estimate and the statistic, both in units of their standard errors.
     threshold : float
-        What the absolute value of the statistic had to exceed.
+        What the absolute value of the statistic had to exceed, in units of its standard error.
     confidence_level : float
         Of the interval.
     """
     if error == 0:
         return around(value, 0.0, confidence_level)
     sign, z = (-1.0 if value < 0 else 1.0), abs(value) / error
-    changes = np.arange(z - _FARTHEST, z + _FARTHEST, _STEP)  # d
-    noise = np.arange(-_REACH, _REACH + _STEP, _STEP)  # z - d
-    rest = np.sqrt(1 - correlation**2)
-    along = correlation * (changes[:, None] + noise)  # d x z
-    listed = ndtr((along - threshold) / rest) + ndtr((-along - threshold) / rest)
-    cumulative = np.cumsum(np.exp(-(noise**2) / 2) * listed, axis=1)  # d x z
-    # Each sum reaches half of a step beyond its point of the grid.
+
+    # For each change d the density of Z among what is listed, phi(Z - d) S(Z), and its sums from below.
+    changes = np.arange(z - _FARTHEST, z + _FARTHEST, _STEP)  # (d,)
+    noise = np.arange(-_REACH, _REACH + _STEP, _STEP)  # (m,): Z - d
+    mean_of_statistic = correlation * (changes[:, None] + noise)  # (d, m): of T given Z, r Z
+    deviation = np.sqrt(1 - correlation**2)  # of T given Z
+    listed = ndtr((mean_of_statistic - threshold) / deviation) + ndtr((-mean_of_statistic - threshold) / deviation)
+    cumulative = np.cumsum(np.exp(-(noise**2) / 2) * listed, axis=1)  # (d, m)
+
+    # P(Z <= z) for each d, which falls with d. Each sum reaches half of a step beyond its point of the grid.
     columns = (z - changes - noise[0]) / _STEP - 0.5
-    below = _at(cumulative, columns) / cumulative[:, -1]  # d: P(Z <= z), which falls with d
+    below = _interpolated(cumulative, columns) / cumulative[:, -1]  # (d,)
+
+    # The changes for which z is at these quantiles.
     levels = np.array([0.5, (1 + confidence_level) / 2, (1 - confidence_level) / 2])
     middle, low, high = error * np.interp(-levels, -below, changes)
     low, high = sorted((sign * low, sign * high))
     return Estimate(float(sign * middle), float(low), float(high), confidence_level)
 
 
-def _at(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+def _interpolated(matrix: FloatArray, columns: FloatArray) -> FloatArray:
     """Return one value of each row of a matrix: at a column that need not be whole, between the values beside it."""
     lower = np.clip(columns.astype(np.int64), 0, matrix.shape[1] - 2)
     share, rows = columns - lower, np.arange(len(matrix))

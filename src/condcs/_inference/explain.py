@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, kolmogorov
 
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray
 from condcs._core.checks import (
@@ -19,6 +18,7 @@ from condcs._core.checks import (
     check_rng,
     check_same_rows,
     check_variable,
+    fewest_resamples,
     label_names,
     numpy_parts,
 )
@@ -26,7 +26,8 @@ from condcs._core.errors import ParameterError, public
 from condcs._core.printable import alike, listed
 from condcs._core.vocabulary import named, setting
 from condcs._inference.adjustment import Adjustment
-from condcs._inference.box_search import Bound, Box
+from condcs._inference.box_search import Bound
+from condcs._inference.input_changes import InputChange, input_changes
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.regions import SignificantBox, honest_boxes
@@ -38,17 +39,9 @@ from condcs._regression.standardised import largest_size
 
 _MOST_NAMED = 4
 """Labels of a region that are named; how many more there are is said by number, so that a line stays a line."""
-_SMALL, _LARGE = 1e-4, 1e6
-"""Spreads of a column between which numbers are written with decimals: others would have too many zeros or digits."""
-_BINS = 12
-"""Bins of the histogram of a number at most: a sparkline has one character for each."""
-_MOST_LABELS = 12
-"""Labels of a histogram, the most frequent ones: as many as a number has bins."""
-_MOST_SUMMARIES = 3
-"""Labels whose shares are listed, those that changed most."""
-_SLACK = 1e-9
-"""Taken off what is rounded up: a quotient such as 2 / 0.05 may come out a last digit above a whole number."""
-_BARS = "▁▂▃▄▅▆▇█"
+_LEAST_SPREAD, _MOST_SPREAD = 1e-4, 1e6
+"""Spreads of a column between which its numbers are written with decimals: smaller ones would have too many zeros,
+larger ones too many digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +270,7 @@ def explain(
         responses=(np.asarray(y.values, np.float64), y.labels),
     )
     warn_if_unreliable(adjustment.propensity)
-    return explained(
+    return explain_pool(
         adjustment,
         np.asarray(y.values, np.float64),
         named_columns(x, x_parts),
@@ -289,7 +282,7 @@ def explain(
     )
 
 
-def explained(
+def explain_pool(
     adjustment: Adjustment,
     y: FloatArray,
     x_words: Sequence[ColumnWords],
@@ -300,11 +293,15 @@ def explained(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Explanation:
-    """Find the regions of pooled samples, and describe them in the words of their columns."""
+    """Explain how two samples differ that have been pooled and adjusted, in the words of their columns.
+
+    `y` (n x c) holds the responses, labels coded as numbers.
+    """
     features = response_features(y, [words.labels is not None for words in y_words], adjustment.smoother)
     boxes = honest_boxes(adjustment, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
     regions = tuple(_region(adjustment, y, box, features, x_words, y_words, 1 - alpha) for box in boxes)
-    inputs = input_changes(adjustment, [w.name for w in x_words], [w.labels for w in x_words], boxes)
+    names, category_names = [words.name for words in x_words], [words.labels for words in x_words]
+    inputs = input_changes(adjustment, names, category_names, boxes)
     return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
 
 
@@ -328,8 +325,8 @@ def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variab
 
 def _check_enough(n_resamples: int, alpha: float) -> None:
     """Refuse fewer resamples than a significant p-value needs."""
-    # The smallest p-value is 2 / (1 + n_resamples), twice the smallest chance, for two halves.
-    least = int(np.ceil(2 / alpha - _SLACK)) - 1
+    # Each half of the rows is one look.
+    least = fewest_resamples(alpha, looks=2)
     if n_resamples < least:
         raise ParameterError(
             f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
@@ -349,7 +346,7 @@ def _region(
     """Describe a region in the words of the columns, with what every response did in it."""
     rows = region.rows
     written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(region.box.bounds.items())}
-    p, q = (float(rows[adjustment.labels == group].mean()) for group in (0, 1))
+    share_p, share_q = (float(rows[adjustment.labels == sample].mean()) for sample in (0, 1))
     return Region(
         bounds={name: values for name, (values, _) in written.items()},
         words=" and ".join(words for _, words in written.values()) or "everywhere",
@@ -357,8 +354,8 @@ def _region(
         kind=region.feature.kind,
         column=y_words[region.feature.column].name,
         share=float(rows.mean()),
-        share_p=p,
-        share_q=q,
+        share_p=share_p,
+        share_q=share_q,
         share_in_common=_share_in_common(adjustment, rows),
         changes=_changes(adjustment, y, region, features, y_words, confidence_level),
     )
@@ -366,7 +363,7 @@ def _region(
 
 def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
     """Return the share of some rows, each weighted by the variance of its label given x."""
-    e = adjustment.propensity.of_rows[:, 1]
+    e = adjustment.propensity.of_rows[:, 1]  # (n,): probability of the second sample
     weights = adjustment.weights * e * (1 - e)
     return float(weights[rows].sum() / weights.sum())
 
@@ -380,33 +377,38 @@ def _changes(
     confidence_level: float,
 ) -> tuple[Change, ...]:
     """Say what every response did; what the region was found by comes first, then the rest of that response."""
-    sought = region.feature
+    feature = region.feature
     changes: list[tuple[bool, bool, Change]] = []  # with what they are sorted by, False before True
     for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):
         name, labels = y_words[column].name, y_words[column].labels
-        is_sought = column == sought.column and label == sought.label
+        is_of_feature = column == feature.column and label == feature.label
         if kind == "share":
             assert labels is not None
             indicator = (y[:, column] == label).astype(np.float64)
             effects = RegionEffects(adjustment, indicator, confidence_level)
-            measured = [effects.mean(name, region, labels[label], selected=is_sought)]
+            measured = [effects.mean(name, region, labels[label], selected=is_of_feature)]
         elif kind == "mean":
             effects = RegionEffects(adjustment, y[:, column], confidence_level)
-            selected_by = sought.kind if is_sought else None
             measured = [
-                effects.mean(name, region, selected=selected_by == "mean"),
-                effects.spread(name, region, selected=selected_by == "spread"),
+                effects.mean(name, region, selected=is_of_feature and feature.kind == "mean"),
+                effects.spread(name, region, selected=is_of_feature and feature.kind == "spread"),
             ]
         else:
             continue
         for change in measured:
-            changes.append((not (is_sought and change.quantity == sought.kind), not is_sought, change))
+            changes.append((not (is_of_feature and change.quantity == feature.kind), not is_of_feature, change))
     return tuple(change for _, _, change in sorted(changes, key=lambda entry: entry[:2]))
+
+
+def deviation(values: FloatArray) -> float:
+    """Return the standard deviation, also of numbers whose squares would overflow."""
+    top = largest_size(values)
+    return float(np.std(values / top)) * top
 
 
 def decimals(spread: float) -> Callable[[float], str]:
     """Return what writes numbers with as many decimals as tell hundredths of their spread apart."""
-    digits = f",.{max(0, 2 - round(np.log10(spread)))}f" if _SMALL < spread < _LARGE else ".4g"
+    digits = f",.{max(0, 2 - round(np.log10(spread)))}f" if _LEAST_SPREAD < spread < _MOST_SPREAD else ".4g"
     return lambda value: format(value, digits)
 
 
@@ -424,204 +426,3 @@ def interval_words(name: str, show: Callable[[float], str], at_most: str = "<=")
 def show_p(pvalue: float) -> str:
     """Write a p-value."""
     return f"{pvalue:.3f}" if pvalue >= 0.001 else f"{pvalue:.1g}"
-
-
-@dataclass(frozen=True, eq=False)
-class InputChange(ByValue):
-    """What became of one input.
-
-    Attributes
-    ----------
-    name : str
-        The input.
-    involvement : float
-        Share of the change of the relation that is lost if the change is described without this input: 0 for an input
-        that bounds no region, near 1 for one that bounds a small part of its range. Regions in two inputs involve both,
-        so shares need not add up to 1.
-    pvalue : float
-        Of the hypothesis that the input itself is distributed as before, adjusted for the number of inputs (Holm).
-    summaries : tuple of (words, before, now)
-        Mean and spread of a number; the shares of labels, those that changed most first.
-    bins : tuple of str or of float
-        Labels, or the edges of the bins of a number, one more than there are bins.
-    shares_p, shares_q : tuple of float
-        Share of the rows of each sample in each bin, by weight.
-    """
-
-    name: str
-    involvement: float
-    pvalue: float
-    summaries: tuple[tuple[str, float, float], ...]
-    bins: tuple[str, ...] | tuple[float, ...]
-    shares_p: tuple[float, ...]
-    shares_q: tuple[float, ...]
-
-    @property
-    def sparklines(self) -> tuple[str, str]:
-        """Histograms before and now, in small characters of one scale."""
-        top = max(*self.shares_p, *self.shares_q, np.finfo(float).tiny)
-
-        def bars(shares: Sequence[float]) -> str:
-            return "".join(_BARS[round((len(_BARS) - 1) * share / top)] for share in shares)
-
-        return bars(self.shares_p), bars(self.shares_q)
-
-
-def input_changes(
-    adjustment: Adjustment,
-    names: Sequence[str],
-    labels: Sequence[Mapping[float, str] | None],
-    regions: Sequence[SignificantBox],
-) -> tuple[InputChange, ...]:
-    """Describe every input; `labels` are the names of the codes of a column, None for numbers."""
-    involved = involvements(adjustment, regions)
-    shifts = [_shift_of_input(adjustment, column, of_codes) for column, of_codes in enumerate(labels)]
-    adjusted = holm([shift.pvalue for shift in shifts])
-    return tuple(
-        InputChange(name, float(share), pvalue, shift.summaries, shift.bins, shift.shares_p, shift.shares_q)
-        for name, share, pvalue, shift in zip(names, involved, adjusted, shifts, strict=True)
-    )
-
-
-def involvements(adjustment: Adjustment, regions: Sequence[SignificantBox]) -> FloatArray:
-    """Share of the squared change that is lost if no region is bounded by a column, for each column.
-
-    With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without
-    its bounds on a column it is larger, the change in it smaller, and it explains less.
-    """
-    total, lost = 0.0, np.zeros(adjustment.x.shape[1])
-    u, w = adjustment.surprise, adjustment.weights
-    v = w * u**2
-    for region in regions:
-        s = w * u * region.unexplained
-        whole = _explained(adjustment.x, region.box, s, v)
-        total += whole
-        for column in region.box.bounds:
-            without_bounds = region.box.bounded(column, None)
-            lost[column] += max(whole - _explained(adjustment.x, without_bounds, s, v), 0.0)
-    return lost / total if total > 0 else lost
-
-
-def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
-    """Return what a change in a box explains, beyond the 1 that noise does."""
-    inside = box.holds(x)
-    return max(float(s[inside].sum() ** 2 / v[inside].sum()) - 1.0, 0.0)
-
-
-def deviation(values: FloatArray) -> float:
-    """Return the standard deviation, also of numbers whose squares would overflow."""
-    top = largest_size(values)
-    return float(np.std(values / top)) * top
-
-
-class _InputShift(NamedTuple):
-    """How the distribution of an input shifted, as in `InputChange`, with its p-value by itself."""
-
-    pvalue: float
-    summaries: tuple[tuple[str, float, float], ...]
-    bins: tuple[str, ...] | tuple[float, ...]
-    shares_p: tuple[float, ...]
-    shares_q: tuple[float, ...]
-
-
-def _shift_of_input(adjustment: Adjustment, column: int, labels: Mapping[float, str] | None) -> _InputShift:
-    """Compare the values of an input in both samples; `labels` are the names of its codes, None for a number."""
-    parts, sizes, units = [], [], adjustment.clusters
-    for group in (0, 1):
-        rows = np.flatnonzero(adjustment.labels == group)
-        weights = adjustment.weights[rows] / adjustment.weights[rows].sum()
-        parts.append((adjustment.x[rows, column], weights))
-        # Rows of a cluster may all say the same.
-        sizes.append(1 / float((weights**2).sum()) if units is None else float(len(np.unique(units[rows]))))
-    return _shift_of_numbers(parts, sizes) if labels is None else _shift_of_labels(parts, sizes, labels)
-
-
-def _shift_of_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float]) -> _InputShift:
-    """Compare numbers: values and weights of both samples, and how many rows each is worth."""
-    pooled = np.sort(np.concatenate([values for values, _ in parts]))
-    below = []  # for each sample the share of its rows up to each pooled value
-    for values, weights in parts:
-        order = np.argsort(values, kind="stable")
-        sums = np.concatenate([[0.0], np.cumsum(weights[order])])
-        below.append(sums[np.searchsorted(values[order], pooled, side="right")])
-    effective = sizes[0] * sizes[1] / sum(sizes)
-    pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), effective)
-    summaries = tuple(zip(("mean", "spread"), *(_moments(*part) for part in parts), strict=True))
-    edges = _edges(pooled)
-
-    def shares(values: FloatArray, weights: FloatArray) -> tuple[float, ...]:
-        # What lies beyond the outermost edges counts in the outermost bins.
-        return tuple(np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=weights)[0].tolist())
-
-    shares_p, shares_q = (shares(*part) for part in parts)
-    return _InputShift(pvalue, summaries, tuple(edges.tolist()), shares_p, shares_q)
-
-
-def _shift_of_labels(
-    parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float], labels: Mapping[float, str]
-) -> _InputShift:
-    """Compare labels: codes and weights of both samples, and how many rows each is worth."""
-    codes = np.unique(np.concatenate([values for values, _ in parts]))
-    names = [labels[code] for code in codes.tolist()]
-    # (2, labels)
-    shares = np.array([np.bincount(np.searchsorted(codes, values), weights, len(codes)) for values, weights in parts])
-    pvalue = _chi_squared(shares * np.array(sizes)[:, None])
-    most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
-    summaries = tuple(
-        (f"share of {names[k]}", float(shares[0, k]), float(shares[1, k])) for k in most[:_MOST_SUMMARIES]
-    )
-    shown = np.sort(np.argsort(-shares.sum(axis=0), kind="stable")[:_MOST_LABELS])
-    shares_p, shares_q = (tuple(of_sample[shown].tolist()) for of_sample in shares)
-    return _InputShift(pvalue, summaries, tuple(names[k] for k in shown), shares_p, shares_q)
-
-
-def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation; squares of large numbers would overflow."""
-    top = largest_size(values)
-    mean = float(weights @ (values / top))
-    return mean * top, float(np.sqrt(weights @ (values / top - mean) ** 2)) * top
-
-
-def _kolmogorov(distance: float, effective: float) -> float:
-    """P-value of the largest distance between two distribution functions (Stephens' form of the limit)."""
-    root = np.sqrt(effective)
-    return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
-
-
-def _chi_squared(counts: FloatArray) -> float:
-    """P-value of equal shares of labels in two rows of counts, with Yates' correction for two labels."""
-    freedom = counts.shape[1] - 1
-    if freedom == 0:
-        return 1.0
-    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
-    apart = np.abs(counts - expected)
-    if freedom == 1:
-        apart = np.maximum(apart - 0.5, 0.0)
-    return float(chdtrc(freedom, (apart**2 / expected).sum()))
-
-
-def _edges(values: FloatArray) -> FloatArray:
-    """Edges of bins of equal width; of whole numbers the bins hold equally many."""
-    # The outermost hundredths would leave everything else to a few bins.
-    low, high = np.quantile(values, [0.01, 0.99])
-    if np.array_equal(values, np.round(values)):
-        low, high = np.floor(low), np.ceil(high)
-        width = max(1.0, np.ceil((high - low + 1) / _BINS))
-        return np.asarray(low - 0.5 + width * np.arange(np.ceil((high - low + 1) / width) + 1))
-    return np.linspace(low, high, _BINS + 1) if low < high else np.array([low, low + 1.0])
-
-
-def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
-    """Adjust p-values for their number: the smallest times n, the next times n - 1, ..., and never falling.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    (0.03, 0.06, 0.06)
-    """
-    p = np.asarray(pvalues, float)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return tuple(float(value) for value in adjusted)

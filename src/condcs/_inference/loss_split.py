@@ -2,7 +2,8 @@ r"""Why the mean loss changed: inputs that moved, inputs that are new, or the re
 
 The change of the mean loss between two samples is the sum of three steps (Cai, Namkoong, Yadlowsky, arXiv 2303.02011):
 from the first sample's inputs to those that both samples have, from the first sample's relation to the second's on
-these, and from there to the second sample's inputs. `effects` has the estimates.
+these, and from there to the second sample's inputs. The four means between which these steps lead are estimated by
+`common_support.MeansOnSupport`.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ from condcs._inference.results import Estimate, around, plain
 from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._regression.smoother import Smoother
 
-MOST_ROWS = 20_000
-"""Rows of each sample that the split is made of; of longer samples as many are drawn at random."""
+_MOST_ROWS = 20_000
+"""Rows of each sample that the split is made of; of longer samples as many are drawn at random. Resamples of more would
+narrow the intervals little, at a cost that grows with the rows."""
 
-FEWEST_ROWS = 20
-"""Rows that each sample must have."""
+_FEWEST_ROWS = 20
+"""Rows that each sample must have: in each, the loss is regressed on x."""
 
 _FEWEST_RESAMPLES = 50
 """Resamples of an interval: with so many, a standard error is itself off by a tenth."""
 
-PARTS = {
+_PART_WORDS = {
     "inputs_moved": "inputs that both have, more or less often",
     "new_inputs": "inputs that are new",
     "relation": "the relation of y to the inputs",
@@ -65,8 +67,8 @@ class LossChange(Printable):
         Because of inputs of the second sample that hardly occur in the first.
     relation : Estimate
         Because the loss differs for equal inputs.
-    before, now : float
-        Mean losses.
+    reference, current : float
+        Mean losses of the first and of the second sample.
     confidence_level : float
         Of the intervals.
     """
@@ -82,7 +84,7 @@ class LossChange(Printable):
     @property
     def parts(self) -> dict[str, Estimate]:
         """The three parts by name."""
-        return {name: getattr(self, name) for name in PARTS}
+        return {name: getattr(self, name) for name in _PART_WORDS}
 
     def __str__(self) -> str:
         """Table of the parts."""
@@ -93,15 +95,15 @@ class LossChange(Printable):
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Each part and their sum, in words: name, estimate, and the ends of its interval, all rounded alike."""
-        named = [*((PARTS[name], part) for name, part in self.parts.items()), ("together", self.total)]
+        """Each part and their sum as text: name, estimate, and the ends of its interval, all rounded alike."""
+        parts = [*((_PART_WORDS[name], part) for name, part in self.parts.items()), ("together", self.total)]
         # One precision for all of them: numbers that add up should be seen to do so.
         length = self.total.high - self.total.low
-        return [(words, *alike(*part, length=length, signed=True)) for words, part in named]  # type: ignore[misc]
+        return [(words, *alike(*part, length=length, signed=True)) for words, part in parts]  # type: ignore[misc]
 
     @property
     def levels(self) -> list[str]:
-        """The mean loss before and now, in words."""
+        """The mean losses of both samples as text."""
         return alike(self.reference, self.current, length=self.total.high - self.total.low)
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,15 +170,15 @@ def loss_change(
     option = check_kernel("kernel_x", kernel_x)
     x_parts, loss_parts = numpy_parts(xp=xp, xq=xq), numpy_parts(loss_p=loss_p, loss_q=loss_q)
     x = check_variable(
-        x_parts, NUMPY, np.float64, labels=option.labels, kernel_option=option.option, min_rows=FEWEST_ROWS
+        x_parts, NUMPY, np.float64, labels=option.labels, kernel_option=option.option, min_rows=_FEWEST_ROWS
     )
-    losses = check_variable(loss_parts, NUMPY, np.float64, stem="loss", min_rows=FEWEST_ROWS)
+    losses = check_variable(loss_parts, NUMPY, np.float64, stem="loss", min_rows=_FEWEST_ROWS)
     check_same_rows(x, x_parts, losses, loss_parts)
     if losses.values.shape[1] != 1:
         raise ShapeError(
             f"`loss_p` and `loss_q` must have one column, got {losses.values.shape[1]}. Pass one loss per row."
         )
-    rows, sizes = some_rows((x.sizes[0], x.sizes[1]), MOST_ROWS, generator)
+    rows, sizes = some_rows((x.sizes[0], x.sizes[1]), _MOST_ROWS, generator)
     smoother = Smoother(x.values[rows], x.labels)
     support = common_support(smoother, sizes, generator)
     return split_change(support, losses.values[rows, 0], level, n_resamples, generator)
@@ -187,22 +189,22 @@ def split_change(
 ) -> LossChange:
     """Split the change of the mean of a column over the rows of two samples."""
     means = MeansOnSupport.of(support, loss, n_resamples, rng)
-    values, draws, influence = _steps(means.observed), _steps(means.redrawn), _steps(means.influence)
+    observed, redrawn, influence = map(_differences, (means.observed, means.redrawn, means.influence))
 
     def estimate(name: str) -> Estimate:
-        reach = student_quantile(confidence_level, influence[name]) * float(draws[name].std())
-        return around(float(values[name]), reach, confidence_level)
+        reach = student_quantile(confidence_level, influence[name]) * float(redrawn[name].std())
+        return around(float(observed[name]), reach, confidence_level)
 
     return LossChange(
-        **{name: estimate(name) for name in ("total", *PARTS)},
+        **{name: estimate(name) for name in ("total", *_PART_WORDS)},
         reference=float(means.observed[0]),
         current=float(means.observed[3]),
         confidence_level=confidence_level,
     )
 
 
-def _steps(means: FloatArray) -> dict[str, FloatArray]:
-    """Differences between the four means of `MeansOnSupport`: rows, or one value each."""
+def _differences(means: FloatArray) -> dict[str, FloatArray]:
+    """Return the total and its parts: differences between the four means of `MeansOnSupport` (4, or 4 x B)."""
     first, first_on_common, second_on_common, second = means
     return {
         "total": second - first,

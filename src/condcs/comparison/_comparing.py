@@ -6,7 +6,6 @@ And the same as an assertion, for the tests of a pipeline.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_integer, check_rng
+from condcs._core.checks import check_alpha, check_integer, check_rng, fewest_resamples
 from condcs._core.errors import BalanceWarning, CondcsWarning, OverlapWarning, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
@@ -292,8 +291,7 @@ def check_level(alpha: Any, n_resamples: int) -> None:
     """Check that a level is one, and that this many resamples can reach it."""
     check_alpha(alpha)
     if 1 / (1 + n_resamples) > alpha:
-        # The smallest p-value is 1 / (1 + n_resamples); less 1e-9, so that rounding of 1 / alpha asks for no more.
-        least = math.ceil(1 / alpha - 1e-9) - 1
+        least = fewest_resamples(alpha)
         raise ParameterError(
             f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
             f"{n_resamples}. Pass {setting('n_resamples', 2 * least + 1)}."

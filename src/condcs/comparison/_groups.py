@@ -11,11 +11,12 @@ import numpy as np
 
 import condcs
 from condcs._core.arrays import ByValue, FloatArray
-from condcs._core.checks import check_choice
+from condcs._core.checks import check_choice, fewest_resamples
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._core.printable import summarised
 from condcs._core.vocabulary import named
-from condcs._inference.explain import holm, show_p
+from condcs._inference.explain import show_p
+from condcs._inference.input_changes import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import ReadOptions, as_keys
@@ -379,7 +380,7 @@ def compare_groups(
     pairs = list(_references(range(len(groups.groups)), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
-        n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
+        n_resamples = max(RESAMPLES, fewest_resamples(alpha, looks=2 * len(pairs)))
     check_level(alpha / len(pairs), n_resamples)
     run = replace(run, n_resamples=n_resamples)
     notes = list(groups.notes)

@@ -14,6 +14,7 @@ import numpy as np
 
 import condcs
 from condcs._core.arrays import BoolArray, ByValue, FloatArray
+from condcs._core.checks import fewest_resamples
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
@@ -26,7 +27,7 @@ from condcs._inference.explain import (
     Region,
     decimals,
     deviation,
-    explained,
+    explain_pool,
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
@@ -398,14 +399,15 @@ def locate_change(
 ) -> Location:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
-    explanation = explained(
+    explanation = explain_pool(
         adjustment,
         y,
         [_words(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
         [_words(column, values) for column, values in zip(pair.y, y.T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
-        n_resamples=max(resamples, _FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
+        # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
+        n_resamples=max(resamples, _FEWEST_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
         rng=np.random.default_rng(seed),
     )
     return Location(explanation, pair, _labels_to_show(pair, explanation), seed)
