@@ -14,7 +14,7 @@ from condcs.timeseries._clustering import (
     fused,
     labels_by_affinity,
     local_affinity,
-    median_distance,
+    median_pair_distance,
     normalized_mutual_information,
     silhouette,
 )
@@ -135,7 +135,7 @@ def test_scale_defaults_to_the_median():
 
 
 def test_median_of_mostly_equal_series_is_the_smallest_gap():
-    assert median_distance(line(0, 0, 0, 0, 2, 5)) == 2.0
+    assert median_pair_distance(line(0, 0, 0, 0, 2, 5)) == 2.0
     with pytest.raises(DataError, match="all series look the same"):
         cluster_distances(np.zeros((4, 4)), 2)
 
@@ -143,7 +143,7 @@ def test_median_of_mostly_equal_series_is_the_smallest_gap():
 @pytest.mark.parametrize("criterion", ["silhouette", "eigengap"])
 def test_chosen_scale_has_the_best_mark(criterion):
     scales = (0.02, 0.1, 0.5, 3.0)
-    unit = median_distance(GROUPS)
+    unit = median_pair_distance(GROUPS)
     b = choose_scale(GROUPS, 3, criterion=criterion, scales=scales)
     assert b / unit == pytest.approx(min(scales, key=lambda s: abs(s * unit - b)))
     if criterion == "eigengap":

@@ -16,15 +16,15 @@ from condcs.timeseries import (
 from condcs.timeseries._collection import check_collection, windowed
 from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix, make_job
 from condcs.timeseries._series_clusters import (
-    FACTORS,
+    TRIED_FACTORS,
     Setting,
     Trial,
-    _agreement,
+    _adjusted_mutual_information,
     _balance,
     _grid,
     _matrices,
-    scaled,
     with_position,
+    with_scaling,
 )
 
 TRUTH = np.repeat([0, 1, 2], 6)
@@ -52,7 +52,7 @@ def test_factors_of_one_pass_are_those_of_a_pass_each(rng, shape):
     sides = [windowed("X", check_collection("X", X, "nct"), order)]
     job, sides, _ = make_job("conditional_cs", "pair-median", 1.6, {}, sides, n_factors=5)
     D, _ = distance_matrix(job, sides[0], None, n_jobs=1, output=IN_MEMORY)
-    for f, factor in enumerate(FACTORS):
+    for f, factor in enumerate(TRIED_FACTORS):
         alone = ccs_pairwise_distance(X, order=order, factor=factor, n_jobs=1)
         assert D[f] == pytest.approx(alone, rel=1e-9, abs=1e-9)
 
@@ -73,7 +73,7 @@ def mean_of_votes(X, votes):
     """Distances under each setting, in units of their medians, with nothing of what `cluster` keeps."""
     total = 0.0
     for s in votes:
-        collection = scaled(check_collection("X", X, "nct"), s.scaling)
+        collection = with_scaling(check_collection("X", X, "nct"), s.scaling)
         collection = with_position(collection) if s.position else collection
         D = ccs_pairwise_distance(collection, order=s.order, factor=s.factor, n_jobs=1)
         total = total + D / np.median(D[np.triu_indices(len(D), 1)])
@@ -128,7 +128,7 @@ def test_a_partition_nearly_as_good_was_passed_over_in_silence(monkeypatch, meth
     assert rival.labels.shape == found.labels.shape
     assert rival.mark >= 0.8 * found.tried[0].mark
     assert rival.mark == next(trial.mark for trial in found.tried if trial.setting == rival.setting)
-    assert rival.agreement == pytest.approx(_agreement(found.labels, rival.labels))
+    assert rival.agreement == pytest.approx(_adjusted_mutual_information(found.labels, rival.labels))
     assert rival.agreement < 0.5
     recovered = {name: max(normalized_mutual_information(truth, labels) for labels in (found.labels, rival.labels))
                  for name, truth in (("dynamics", dynamics), ("places", places))}  # fmt: skip
@@ -181,7 +181,7 @@ def test_agreement_is_adjusted_mutual_information(rng):
     a = np.tile([0, 1, 2], 10)
     for b in (a, np.zeros(30, int), np.roll(a, 1), np.where(rng.random(30) < 0.5, a, 3), np.arange(30)):
         _, b = np.unique(b, return_inverse=True)
-        assert _agreement(a, b) == pytest.approx(adjusted_mutual_info_score(a, b), abs=1e-12)
+        assert _adjusted_mutual_information(a, b) == pytest.approx(adjusted_mutual_info_score(a, b), abs=1e-12)
 
 
 def test_it_prints_as_a_summary_not_as_its_matrices(found):
@@ -199,7 +199,7 @@ def test_given_settings_are_kept():
     assert found.tried == ()
     found = cluster(waves(), 3, order=2, scaling="raw", method="k_medoids", n_jobs=1)
     assert {(t.setting.order, t.setting.scaling) for t in found.tried} == {(2, "raw")}
-    assert {t.setting.factor for t in found.tried} == set(FACTORS)
+    assert {t.setting.factor for t in found.tried} == set(TRIED_FACTORS)
 
 
 def test_the_number_of_clusters_is_chosen():
@@ -242,9 +242,9 @@ def test_scalings_that_are_one_are_tried_once():
 def test_scalings():
     X = [np.array([[0.0, 2.0], [5.0, 5.0]]), np.array([[4.0, 6.0, 8.0], [5.0, 5.0, 5.0]])]
     collection = check_collection("X", X, "nct")
-    assert scaled(collection, "series").series(0).T.tolist() == [[-1.0, 1.0], [0.0, 0.0]]
+    assert with_scaling(collection, "series").series(0).T.tolist() == [[-1.0, 1.0], [0.0, 0.0]]
     pool = np.array([0.0, 2, 4, 6, 8])
-    assert scaled(collection, "global").series(1)[:, 0] == pytest.approx((pool[2:] - 4) / pool.std())
+    assert with_scaling(collection, "global").series(1)[:, 0] == pytest.approx((pool[2:] - 4) / pool.std())
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def bumps():
 def test_shapes_are_told_apart_by_the_position_in_time(monkeypatch):
     X, truth = bumps()
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) == pytest.approx(1.0)
-    monkeypatch.setattr(_series_clusters, "WINDOWS", tuple(w for w in _series_clusters.WINDOWS if not w[1]))
+    monkeypatch.setattr(_series_clusters, "TRIED_WINDOWS", tuple(w for w in _series_clusters.TRIED_WINDOWS if not w[1]))
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) < 0.5
 
 

@@ -24,7 +24,7 @@ from condcs.timeseries._clustering import (
     normalized_mutual_information,
 )
 from condcs.timeseries._collection import check_collection
-from condcs.timeseries._series_clusters import cluster, scaled
+from condcs.timeseries._series_clusters import cluster, with_scaling
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.series_clustering import PAPER, PAPER_ROWS, TITLES, collection, is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -255,7 +255,7 @@ def labels_of(
         # What method="k_medoids" returns, without measuring all pairs again.
         medoids = labels_by_medoids(1.0 - found.together, k, np.random.default_rng(seed))
         return {"spectral": found.labels, "k_medoids": medoids}, more
-    common = scaled(check_collection("X", X, "nct", "drop"), "global")
+    common = with_scaling(check_collection("X", X, "nct", "drop"), "global")
     series = [common.series(i).T for i in range(common.count)]
     generator = np.random.default_rng(seed)
     if method in BASELINES:

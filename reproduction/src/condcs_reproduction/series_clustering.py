@@ -18,7 +18,7 @@ from condcs.timeseries._baseline_distances import BASELINES, baseline_pairwise_d
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
     cluster_distances,
-    median_distance,
+    median_pair_distance,
     normalized_mutual_information,
 )
 from condcs.timeseries._collection import embed
@@ -201,7 +201,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     D = distances(
         scaled(X, arguments["setting"]["scaling"]), arguments["measure"], arguments["setting"], parameters, seed
     )
-    k, unit = len(np.unique(y)), median_distance(D)
+    k, unit = len(np.unique(y)), median_pair_distance(D)
     scales = {f"{b:g}": b for b in parameters["scales"]}
     scales |= {f"{m:g} med": m * unit for m in parameters["median_scales"]}
     spectral = {name: cluster_distances(D, k, scale=b, rng=seed) for name, b in scales.items()}

@@ -24,7 +24,7 @@ from condcs.timeseries._baseline_distances import BaselineMeasure, baseline_pair
 from condcs.timeseries._cluster_page import Clustering, cluster_page, setting_words, suggestion_words, tried_words
 from condcs.timeseries._clustering import check_distances
 from condcs.timeseries._collection import check_collection
-from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, clusters_of, scaled
+from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, clusters_of, with_scaling
 
 ClusterMeasure = Literal["conditional_cs", BaselineMeasure]
 ClusterMethod = Literal["spectral", "k_medoids"]
@@ -158,7 +158,7 @@ def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClust
     if options.measure == "conditional_cs" or options.k == "auto":
         raise ParameterError(f"`--k` must be a number for --measure {options.measure}, got 'auto'. Pass e.g. --k 3.")
     scaling: Scaling = "global" if options.scaling == "auto" else options.scaling
-    collection = scaled(check_collection("X", file.X, "nct", "drop"), scaling)
+    collection = with_scaling(check_collection("X", file.X, "nct", "drop"), scaling)
     X = [collection.series(i).T for i in range(collection.count)]
     if options.measure != "tck":
         X = [_without_gaps(series) for series in X]

@@ -14,7 +14,7 @@ from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import CondcsError, ShapeError, public
 from condcs._core.vocabulary import named
-from condcs.timeseries._collection import Collection, Layout, check_collection
+from condcs.timeseries._collection import AxisOrder, Collection, check_collection
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
 
@@ -30,7 +30,7 @@ LOG_FLOOR = float(-0.5 * 9 - 0.5 * np.log(2 * np.pi))
 
 @public
 def baseline_pairwise_distance(
-    X: Any, *, measure: BaselineMeasure = "dtw", layout: Layout = "nct", n_jobs: int = 1, **options: Any
+    X: Any, *, measure: BaselineMeasure = "dtw", layout: AxisOrder = "nct", n_jobs: int = 1, **options: Any
 ) -> FloatArray:
     """Distances between all pairs of series by an established measure, with the paper's settings.
 
@@ -67,7 +67,7 @@ def baseline_pairwise_distance(
 def tck_kernel(
     X: Any,
     *,
-    layout: Layout = "nct",
+    layout: AxisOrder = "nct",
     n_components: int | None = None,
     n_mixtures: int = 30,
     n_iterations: int = 20,
@@ -293,7 +293,7 @@ def _aeon_distances(method: str, collection: Collection, n_jobs: int, **options:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineDistance:
     """An established distance, with the paper's settings.
 
     Attributes
@@ -311,13 +311,13 @@ class Baseline:
     allows_gaps: bool = False
 
 
-BASELINES: dict[BaselineMeasure, Baseline] = {
+BASELINES: dict[BaselineMeasure, BaselineDistance] = {
     # No warping window; all channels are warped together.
-    "dtw": Baseline(partial(_aeon_distances, "dtw")),
+    "dtw": BaselineDistance(partial(_aeon_distances, "dtw")),
     # The paper names no cost; 1 is aeon's.
-    "msm": Baseline(partial(_aeon_distances, "msm"), {"c": 1.0}),
-    "twed": Baseline(partial(_aeon_distances, "twe"), {"nu": 0.001, "lmbda": 1.0}),
-    "tck": Baseline(_tck_distances, allows_gaps=True),
+    "msm": BaselineDistance(partial(_aeon_distances, "msm"), {"c": 1.0}),
+    "twed": BaselineDistance(partial(_aeon_distances, "twe"), {"nu": 0.001, "lmbda": 1.0}),
+    "tck": BaselineDistance(_tck_distances, allows_gaps=True),
 }
 """All of them. `baseline_pairwise_distance` and ``condcs cluster --measure`` know a further one by its row here and its
 name in `BaselineMeasure`."""

@@ -121,13 +121,13 @@ def cluster_page(clustering: Clustering, command: str) -> Page:
     if len(clusters.k_marks) > 1:
         number = len(clusters.medoids)
         page.text(f"{number} clusters are a suggestion. {suggestion_words()} Try other numbers, too (--k).")
-    _agreement(page, clusters)
+    _agreement_text(page, clusters)
     page.text(
         f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, and "
         "values below 0 series that are closer to another cluster than to their own."
     )
     if clusters.rival is not None:
-        _rival(page, clustering, clusters.rival)
+        _rival_section(page, clustering, clusters.rival)
     against_classes = clustering.against_classes()
     if against_classes:
         page.section("Against the labels of the file")
@@ -136,7 +136,7 @@ def cluster_page(clustering: Clustering, command: str) -> Page:
     page.section("Series")
     few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
     page.figure(
-        draw_series(clustering.X, clusters.labels, clusters.medoids),
+        draw_clusters(clustering.X, clusters.labels, clusters.medoids),
         "Series of each cluster over time",
         f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
     )
@@ -158,7 +158,7 @@ def cluster_page(clustering: Clustering, command: str) -> Page:
         "A map of the same distances (classical scaling); the numbers mark the most central series.",
     )
     if clusters.tried:
-        _choice(page, clusters)
+        _choice_section(page, clusters)
     page.section("How it was made")
     page.facts({name: value.replace("\n", "; ") for name, value in clustering.settings.items()})
     page.command(command)
@@ -172,7 +172,7 @@ def _distance_words(clusters: SeriesClusters) -> str:
     return ""
 
 
-def _agreement(page: Page, clusters: SeriesClusters) -> None:
+def _agreement_text(page: Page, clusters: SeriesClusters) -> None:
     """Say how many of the votes agree with the result, and what that does not say."""
     if len(clusters.votes) > 1:
         unsure = int((clusters.support < 0.5).sum())
@@ -186,7 +186,7 @@ def _agreement(page: Page, clusters: SeriesClusters) -> None:
         )
 
 
-def _rival(page: Page, clustering: Clustering, rival: RivalClusters) -> None:
+def _rival_section(page: Page, clustering: Clustering, rival: RivalClusters) -> None:
     """Show the partition that is nearly as good."""
     page.section("Another partition, nearly as good")
     page.text(
@@ -197,7 +197,7 @@ def _rival(page: Page, clustering: Clustering, rival: RivalClusters) -> None:
     )
     page.table(*clustering.rival_crossing(), "Series of each rival cluster in each cluster")
     page.figure(
-        draw_series(clustering.X, rival.labels, name="rival"),
+        draw_clusters(clustering.X, rival.labels, name="rival"),
         "Series of each rival cluster over time",
         f"Up to {MOST_LINES} series of each rival cluster.",
     )
@@ -222,7 +222,7 @@ def tried_words(clusters: SeriesClusters) -> str:
     return f"{len(clusters.tried)} settings on {clusters.tried[0].n_series} series"
 
 
-def _choice(page: Page, clusters: SeriesClusters) -> None:
+def _choice_section(page: Page, clusters: SeriesClusters) -> None:
     """Show what was tried and what was chosen."""
     page.section("Choice of the settings")
     page.text(
@@ -349,7 +349,7 @@ def planar(D: FloatArray) -> FloatArray:
     return np.asarray(points[:, ::-1] * np.where(points[0, ::-1] > 0, -1.0, 1.0))
 
 
-def draw_series(
+def draw_clusters(
     X: list[FloatArray], labels: LabelArray, medoids: IntArray | None = None, *, name: str = "cluster"
 ) -> Any:
     """Draw the series of each cluster with the most central one, if any, on top; the first three channels as rows."""

@@ -52,8 +52,9 @@ _LANCZOS_RESTARTS = 20
 
 # Stands for a degree of 0, of an object without neighbours: positive, and far below any degree that counts.
 _SMALLEST_DIVISOR = 1e-300
-# Share below which a difference is a rounding error: a sum of some thousand terms errs by about 1e-13 of itself.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
+"""Share below which a difference is a rounding error: a sum of some thousand terms errs by about 1e-13 of itself."""
+
 # Decimals to which sums are rounded before the best is chosen, so that no rounding error decides between equal ones.
 _ROUNDING_DIGITS = 12
 
@@ -202,11 +203,11 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     # The number of `sklearn.metrics.normalized_mutual_info_score(average_method="max")` in a thirtieth of the time.
     # Loading scikit-learn's metrics takes 0.8 s, a third of what `condcs cluster` takes for a dozen series.
     counts = common_members(*_check_labels(truth, labels))
-    truth_entropy, label_entropy = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
+    truth_entropy, label_entropy = cluster_entropy(counts.sum(axis=1)), cluster_entropy(counts.sum(axis=0))
     # I(U; V) = H(U) + H(V) - H(U, V)
-    information = truth_entropy + label_entropy - entropy(counts)
+    information = truth_entropy + label_entropy - cluster_entropy(counts)
     larger_entropy = max(truth_entropy, label_entropy)
-    if information > _ROUNDING:
+    if information > ROUNDING:
         return float(information / larger_entropy)
     # Independent labellings, but for two of one cluster each: those are equal.
     return float(larger_entropy == 0)
@@ -248,7 +249,7 @@ def common_members(a: IntArray, b: IntArray) -> IntArray:
     return np.bincount(a * columns + b, minlength=rows * columns).reshape(rows, columns)
 
 
-def entropy(counts: IntArray) -> float:
+def cluster_entropy(counts: IntArray) -> float:
     """Return the entropy of objects that are counted by cluster; the same in whatever order."""
     from scipy.special import entr
 
@@ -321,10 +322,10 @@ def _scale(D: FloatArray, scale: float | str) -> float:
                 f"{scale!r}. Pass {setting('scale', 'local')}."
             )
         return check_positive("scale", scale)
-    return median_distance(D)
+    return median_pair_distance(D)
 
 
-def median_distance(D: RealArray) -> float:
+def median_pair_distance(D: RealArray) -> float:
     """Return the median of the distances between different series; the smallest positive one if that is not above 0."""
     pair_distances = D[np.triu_indices(len(D), 1)]
     median = float(np.median(pair_distances))
@@ -347,8 +348,8 @@ def local_affinity(D: FloatArray) -> FloatArray:
     rank = max(1, min(NEIGHBOUR, len(D) // 4))
     neighbour_distances = np.partition(D, rank, axis=1)[:, rank]  # (n,)
     # Copies of one series are at no distance from their neighbours.
-    if neighbour_distances.min() <= _ROUNDING * D.max():
-        neighbour_distances = np.maximum(neighbour_distances, _ROUNDING * median_distance(D))
+    if neighbour_distances.min() <= ROUNDING * D.max():
+        neighbour_distances = np.maximum(neighbour_distances, ROUNDING * median_pair_distance(D))
     roots = np.sqrt(neighbour_distances)
     return np.asarray(np.exp(-D / (roots[:, None] * roots)))
 
@@ -564,7 +565,7 @@ def _fasterpam() -> Any:
                 change[0, c] += change[1, c]
                 best = c if change[0, c] < change[0, best] else best
             # By more than a share of the loss: rounding alone would swap back and forth for ever.
-            if not is_medoid and change[0, best] + common < -_ROUNDING * abs(loss):
+            if not is_medoid and change[0, best] + common < -ROUNDING * abs(loss):
                 medoids[best] = candidate
                 unchanged, swapped = 0, True
             unchanged += 1

@@ -14,10 +14,10 @@ from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ShapeError, public
 from condcs._core.vocabulary import named, setting
 
-Layout = Literal["nct", "ntc"]
+AxisOrder = Literal["nct", "ntc"]
 """Order of the axes: series, channels, time (as in aeon) or series, time, channels."""
 
-Missing = Literal["error", "drop"]
+MissingFrames = Literal["error", "drop"]
 """What to do about NaN: raise an error, or drop the windows that contain one."""
 
 MIN_WINDOWS = 2
@@ -32,17 +32,17 @@ class Collection(ByValue):
     ----------
     frames : array of shape (total number of time points, channels)
         All series, one after the other, as float64. Gaps hold NaN.
-    starts : array of shape (count + 1,)
-        Series i has the frames from ``starts[i]`` to ``starts[i + 1]``.
+    frame_offsets : array of shape (count + 1,)
+        Series i has the frames from ``frame_offsets[i]`` to ``frame_offsets[i + 1]``.
     """
 
     frames: FloatArray
-    starts: IntArray
+    frame_offsets: IntArray
 
     @property
     def count(self) -> int:
         """Number of series."""
-        return len(self.starts) - 1
+        return len(self.frame_offsets) - 1
 
     @property
     def channels(self) -> int:
@@ -52,7 +52,7 @@ class Collection(ByValue):
     @cached_property
     def lengths(self) -> IntArray:
         """Number of time points of each series."""
-        return np.diff(self.starts)
+        return np.diff(self.frame_offsets)
 
     @cached_property
     def has_gaps(self) -> bool:
@@ -61,12 +61,12 @@ class Collection(ByValue):
 
     def series(self, i: int) -> FloatArray:
         """Return the frames of series i."""
-        return self.frames[self.starts[i] : self.starts[i + 1]]
+        return self.frames[self.frame_offsets[i] : self.frame_offsets[i + 1]]
 
     def part(self, start: int, stop: int) -> Collection:
         """Return the series from `start` to `stop`; shares memory."""
-        first, last = self.starts[start], self.starts[stop]
-        return Collection(self.frames[first:last], self.starts[start : stop + 1] - first)
+        first, last = self.frame_offsets[start], self.frame_offsets[stop]
+        return Collection(self.frames[first:last], self.frame_offsets[start : stop + 1] - first)
 
     def chosen(self, indices: Sequence[int] | IntArray) -> Collection:
         """Return the series with the given indices, as a copy."""
@@ -80,8 +80,8 @@ def joined(parts: Sequence[FloatArray]) -> Collection:
 
 def check_collection(name: str, X: Any, layout: str, missing: str = "error") -> Collection:
     """Check a collection: an array of shape (n, channels, time) or (n, time, channels), (n, time), or a list."""
-    check_choice("layout", layout, get_args(Layout))
-    check_choice("missing", missing, get_args(Missing))
+    check_choice("layout", layout, get_args(AxisOrder))
+    check_choice("missing", missing, get_args(MissingFrames))
     if isinstance(X, Collection):
         return X
     if (isinstance(X, np.ndarray) and X.dtype != object) or not isinstance(X, Sequence | np.ndarray):
@@ -101,8 +101,8 @@ def check_collection(name: str, X: Any, layout: str, missing: str = "error") -> 
 
 def check_series(name: str, series: Any, layout: str, missing: str = "error") -> Collection:
     """Check a single series, of shape (channels, time), (time, channels) or (time,), as a collection of one."""
-    check_choice("layout", layout, get_args(Layout))
-    check_choice("missing", missing, get_args(Missing))
+    check_choice("layout", layout, get_args(AxisOrder))
+    check_choice("missing", missing, get_args(MissingFrames))
     frames = _check_frames(name, series, layout, missing)
     return Collection(frames, np.array([0, len(frames)]))
 
@@ -203,7 +203,7 @@ def _layout_hint(layout: str) -> str:
 
 
 @public
-def embed(series: Any, order: int, *, missing: Missing = "error") -> Any:
+def embed(series: Any, order: int, *, missing: MissingFrames = "error") -> Any:
     """Windows of a time series and the value that follows each of them: a sample of p(next value | past values).
 
     Row i of x is the window (s[i], ..., s[i + order - 1]), flattened frame by frame, and row i of y is s[i + order]:
@@ -230,7 +230,7 @@ def embed(series: Any, order: int, *, missing: Missing = "error") -> Any:
     >>> x.tolist(), y.tolist()
     ([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]], [[3.0], [4.0], [5.0]])
     """
-    check_choice("missing", missing, get_args(Missing))
+    check_choice("missing", missing, get_args(MissingFrames))
     order = check_integer("order", order, 1)
     if _is_collection(series):
         collection = check_collection("series", series, "ntc", missing)
@@ -240,29 +240,31 @@ def embed(series: Any, order: int, *, missing: Missing = "error") -> Any:
     return embed_frames(single.frames, check_windows("series", single, order)[0], order)
 
 
-def embed_frames(frames: FloatArray, windows: IntArray, order: int) -> tuple[FloatArray, FloatArray]:
+def embed_frames(frames: FloatArray, window_times: IntArray, order: int) -> tuple[FloatArray, FloatArray]:
     """Return (x, y) of the windows that start at the given times."""
-    reach = windows[:, None] + np.arange(order)
-    return frames[reach].reshape(len(windows), -1), frames[windows + order]
+    frames_of_window = window_times[:, None] + np.arange(order)  # (n, order)
+    return frames[frames_of_window].reshape(len(window_times), -1), frames[window_times + order]
 
 
 def whole_windows(frames: FloatArray, order: int) -> IntArray:
     """Return the start times of the windows that contain no NaN, nor does the value that follows."""
-    count = max(len(frames) - order, 0)
-    gaps = np.concatenate([[0], np.cumsum(np.isnan(frames).any(axis=1))])
-    return np.flatnonzero(gaps[order + 1 : order + 1 + count] == gaps[:count])
+    n_windows = max(len(frames) - order, 0)
+    # How many of the frames before each time have a gap. The window at time t, with the frame that follows it, has the
+    # frames t to t + order: it is whole if no gap is added between t and t + order + 1.
+    gaps_before = np.concatenate([[0], np.cumsum(np.isnan(frames).any(axis=1))])  # (times + 1,)
+    return np.flatnonzero(gaps_before[order + 1 : order + 1 + n_windows] == gaps_before[:n_windows])
 
 
 def check_windows(name: str, collection: Collection, order: int) -> list[IntArray]:
-    """Return the starts of the complete windows of every series; raise an error if a series has too few."""
+    """Return the times at which the whole windows of every series start; raise an error if a series has too few."""
     if not collection.has_gaps:
         shortest = int(np.argmin(collection.lengths))
         if collection.lengths[shortest] < order + MIN_WINDOWS:
             raise ShapeError(_too_short(name, collection, shortest, order))
         return [np.arange(length - order) for length in collection.lengths]
     windows = [whole_windows(collection.series(i), order) for i in range(collection.count)]
-    for i, starts in enumerate(windows):
-        if len(starts) < MIN_WINDOWS:
+    for i, window_times in enumerate(windows):
+        if len(window_times) < MIN_WINDOWS:
             raise ShapeError(_too_short(name, collection, i, order))
     return windows
 
@@ -299,16 +301,16 @@ class Windowed(ByValue):
         The series.
     order : int
         Length of a window.
-    windows : array of int
-        Starts of the windows to use, counted from the start of their series; one series after the other.
-    ends : array of int, shape (count + 1,)
-        Series i has the windows from ``ends[i]`` to ``ends[i + 1]``.
+    window_times : array of int
+        Times at which the windows to use start, counted from the start of their series; one series after the other.
+    window_offsets : array of int, shape (count + 1,)
+        Series i has the windows from ``window_offsets[i]`` to ``window_offsets[i + 1]``.
     """
 
     collection: Collection
     order: int
-    windows: IntArray
-    ends: IntArray
+    window_times: IntArray
+    window_offsets: IntArray
 
     @property
     def count(self) -> int:
@@ -318,39 +320,58 @@ class Windowed(ByValue):
     @property
     def total(self) -> int:
         """Number of windows of all series."""
-        return len(self.windows)
+        return len(self.window_times)
+
+    def times_of(self, i: int) -> IntArray:
+        """Return the times at which the windows of series i start."""
+        return self.window_times[self.window_offsets[i] : self.window_offsets[i + 1]]
 
     def part(self, start: int, stop: int) -> Windowed:
         """Return the series from `start` to `stop`; shares memory."""
-        first, last = self.ends[start], self.ends[stop]
-        ends = self.ends[start : stop + 1] - first
-        return Windowed(self.collection.part(start, stop), self.order, self.windows[first:last], ends)
+        first, last = self.window_offsets[start], self.window_offsets[stop]
+        return Windowed(
+            self.collection.part(start, stop),
+            self.order,
+            window_times=self.window_times[first:last],
+            window_offsets=self.window_offsets[start : stop + 1] - first,
+        )
 
     def followed_by(self, other: Windowed) -> Windowed:
         """Return the series of both, one after the other."""
-        frames = np.concatenate([self.collection.frames, other.collection.frames])
-        starts = np.concatenate([self.collection.starts, self.collection.starts[-1] + other.collection.starts[1:]])
-        ends = np.concatenate([self.ends, self.ends[-1] + other.ends[1:]])
-        return Windowed(Collection(frames, starts), self.order, np.concatenate([self.windows, other.windows]), ends)
+        a, b = self.collection, other.collection
+        both = Collection(
+            np.concatenate([a.frames, b.frames]),
+            np.concatenate([a.frame_offsets, a.frame_offsets[-1] + b.frame_offsets[1:]]),
+        )
+        return Windowed(
+            both,
+            self.order,
+            window_times=np.concatenate([self.window_times, other.window_times]),
+            window_offsets=np.concatenate([self.window_offsets, self.window_offsets[-1] + other.window_offsets[1:]]),
+        )
 
     def sample(self, i: int) -> tuple[FloatArray, FloatArray]:
         """Return (x, y) of series i: its windows, and the frames that follow them."""
-        return embed_frames(self.collection.series(i), self.windows[self.ends[i] : self.ends[i + 1]], self.order)
+        return embed_frames(self.collection.series(i), self.times_of(i), self.order)
 
     def rows(self, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return (x, y) of some windows of the whole collection, given by sorted index."""
-        owners = np.searchsorted(self.ends, chosen, side="right") - 1
-        times = self.collection.starts[owners] + self.windows[chosen]
+        series_of_window = np.searchsorted(self.window_offsets, chosen, side="right") - 1
+        times = self.collection.frame_offsets[series_of_window] + self.window_times[chosen]
         return embed_frames(self.collection.frames, times, self.order)
 
     def shifted(self, origin: FloatArray) -> Windowed:
         """Return a copy with `origin` subtracted from every frame; gaps, which no window contains, become 0."""
         frames = np.nan_to_num(self.collection.frames - origin, nan=0.0)
-        return replace(self, collection=Collection(frames, self.collection.starts))
+        return replace(self, collection=Collection(frames, self.collection.frame_offsets))
 
 
 def windowed(name: str, collection: Collection, order: int) -> Windowed:
     """Find the windows of every series; raise an error if a series has too few."""
-    windows = check_windows(name, collection, order)
-    ends = np.cumsum([0] + [len(w) for w in windows], dtype=np.int64)
-    return Windowed(collection, order, np.concatenate(windows).astype(np.int64, copy=False), ends)
+    times_by_series = check_windows(name, collection, order)
+    return Windowed(
+        collection,
+        order,
+        window_times=np.concatenate(times_by_series).astype(np.int64, copy=False),
+        window_offsets=np.cumsum([0] + [len(times) for times in times_by_series], dtype=np.int64),
+    )

@@ -55,6 +55,9 @@ WIDE_CHANNELS = 48
 """From this many channels on, distances between frames come from a matrix product, which loses digits. Series of 60
 values take 15% less time by it with 24 channels, 25% with 48, 40% with 96."""
 
+# The percentile that the median is; `median_distance` returns a higher one if that is 0.
+_MEDIAN_PERCENT = 50
+
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
@@ -135,54 +138,72 @@ class Job:
             return 1e-3 + 1e-7 * cells
         return 1e-6 + cells * (8e-9 + 1e-10 * a.collection.channels)
 
-    def block(self, a: Windowed, b: Windowed, above_diagonal: bool) -> tuple[FloatArray, Fallbacks]:
+    def block(self, a: Windowed, b: Windowed, same_series: bool) -> tuple[FloatArray, Fallbacks]:
         """Compute the measure between every series of a and every series of b.
 
-        With `above_diagonal` the two are the same series, and only i < j is computed (i != j if not symmetric).
+        With `same_series` the two are the same series, and only i < j is computed (i != j if not symmetric); all other
+        entries are 0.
         """
         out = np.zeros((self.n_factors, a.count, b.count))
-        wanted = np.ones(out.shape, bool)
-        if above_diagonal:
-            wanted = np.triu(wanted, 1) if self.symmetric else wanted & ~np.eye(a.count, dtype=bool)
+        # Entries that the core estimator computes, pair by pair.
+        by_pair = np.ones(out.shape, bool)
+        if same_series:
+            by_pair = np.triu(by_pair, 1) if self.symmetric else by_pair & ~np.eye(a.count, dtype=bool)
         fallbacks = Fallbacks()
         if self.compiled:
-            fallbacks = self._compiled(a, b, above_diagonal, out)
+            fallbacks = self._fill_by_engine(a, b, same_series, out)
             # A bandwidth so small that exponents overflow: the core estimator works in units of the bandwidth.
-            wanted &= ~np.isfinite(out)
-        for f, i, j in np.argwhere(wanted).tolist():
-            out[f, i, j], fallback = self._pair(a.sample(i), b.sample(j), self.factor / 2**f)
+            by_pair &= ~np.isfinite(out)
+        for f, i, j in np.argwhere(by_pair).tolist():
+            out[f, i, j], pair_fallbacks = self._pair(a.sample(i), b.sample(j), self.factor / 2**f)
+            # The engine has counted those of all its pairs.
             if not self.compiled:
-                fallbacks += fallback
+                fallbacks += pair_fallbacks
         return (out[0] if self.n_factors == 1 else out), fallbacks
 
-    def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
+    def _fill_by_engine(self, a: Windowed, b: Windowed, same_series: bool, out: FloatArray) -> Fallbacks:
+        """Fill `out`, shape (factors, series of a, series of b), by the compiled engine; return its fallbacks."""
         from condcs.timeseries._engine import SeriesWindows, block_divergences
+        from condcs.timeseries._engine_medians import CONSTANT, PERCENTILE, WIDTH_SOURCES
 
+        rows_and_columns = a if same_series else a.followed_by(b)
+        collection, order = rows_and_columns.collection, rows_and_columns.order
         # Copies, because the engine would be compiled once more for read-only arrays.
-        s = a if above_diagonal else a.followed_by(b)
-        frames, starts, ends = np.array(s.collection.frames, order="C"), np.array(s.collection.starts), np.array(s.ends)
+        frames, frame_offsets = np.array(collection.frames, order="C"), np.array(collection.frame_offsets)
+        window_times, window_offsets = (
+            np.array(rows_and_columns.window_times),
+            np.array(rows_and_columns.window_offsets),
+        )
+
+        # The frames that follow the windows, sorted within each series.
         successors = np.zeros(0)
-        if self.bandwidths is None and s.collection.channels == 1:
-            owned = np.repeat(starts[:-1], np.diff(ends))
-            successors = frames[owned + s.windows + s.order, 0]
-            for first, last in itertools.pairwise(ends):
+        if self.bandwidths is None and collection.channels == 1:
+            first_frames = np.repeat(frame_offsets[:-1], np.diff(window_offsets))  # of the series of each window
+            successors = frames[first_frames + window_times + order, 0]
+            for first, last in itertools.pairwise(window_offsets):
                 successors[first:last].sort()
-        series = SeriesWindows(frames, starts, np.array(s.windows), ends, successors)
+
+        series = SeriesWindows(frames, frame_offsets, window_times, window_offsets, successors)
         bandwidths = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
-        logarithmic, wide, gaps = self.measure == "conditional_cs", self.wide or None, self.gaps or None
-        counts = np.zeros(4, np.int64)
-        block_divergences(series, s.order, bandwidths, self.factor, logarithmic, wide, gaps, out, counts)
-        return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
+        is_logarithmic = self.measure == "conditional_cs"
+        source_counts = np.zeros((WIDTH_SOURCES, 2), np.int64)  # by where a median came from, on x and on y
+        # None in place of False: the engine is compiled without the branch.
+        wide, gaps = self.wide or None, self.gaps or None
+        block_divergences(series, order, bandwidths, self.factor, is_logarithmic, wide, gaps, out, source_counts)
+        totals = source_counts.sum(axis=1).tolist()
+        return Fallbacks(ties=totals[PERCENTILE], constant=totals[CONSTANT])
 
     def _pair(
         self, p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray], factor: float
     ) -> tuple[float, Fallbacks]:
+        """Return the measure between two samples (x, y) by its own function."""
         measure, options, fallbacks = MEASURES[self.measure], dict(self.options), Fallbacks()
         if measure.gram:
-            used = self.bandwidths
-            if used is None:
-                used, fallbacks = _median_bandwidths(np.concatenate([p[0], q[0]]), np.concatenate([p[1], q[1]]))
-            options |= {"bandwidth_x": used.x * factor, "bandwidth_y": used.y * factor}
+            bandwidths = self.bandwidths
+            if bandwidths is None:
+                x, y = (np.concatenate(blocks) for blocks in zip(p, q, strict=True))
+                bandwidths, fallbacks = _median_bandwidths(x, y)
+            options |= {"bandwidth_x": bandwidths.x * factor, "bandwidth_y": bandwidths.y * factor}
         return float(measure.function(*p, *q, **options)), fallbacks
 
 
@@ -196,18 +217,28 @@ def make_job(
     n_factors: int = 1,
 ) -> tuple[Job, list[Windowed], Fallbacks]:
     """Check the settings and choose how to compute; also return the sides in the form that the job expects."""
-    chosen = _check_measure(measure)
-    _check_options(chosen, bandwidth, factor, options)
-    bandwidths, fallbacks = _common_bandwidths(bandwidth, sides) if chosen.gram else (None, Fallbacks())
-    plain = not options or dict(options) == {"estimator": "paper"}
-    compiled = measure in COMPILED and plain and _is_ordinary(sides, bandwidths, factor)
+    registered = _check_measure(measure)
+    _check_options(registered, bandwidth, factor, options)
+    bandwidths, fallbacks = _common_bandwidths(bandwidth, sides) if registered.gram else (None, Fallbacks())
+    has_default_form = not options or dict(options) == {"estimator": "paper"}
+    compiled = measure in COMPILED and has_default_form and _is_ordinary(sides, bandwidths, factor)
     wide = compiled and sides[0].collection.channels >= WIDE_CHANNELS
     gaps = any(side.collection.has_gaps for side in sides)
     if wide:
         # Distances do not depend on the origin, but products of frames lose fewer digits around the mean.
         origin = np.nanmean(sides[0].collection.frames, axis=0)
         sides = [side.shifted(origin) for side in sides]
-    return Job(measure, dict(options), bandwidths, factor, n_factors, compiled, wide, gaps), sides, fallbacks
+    job = Job(
+        measure,
+        options=dict(options),
+        bandwidths=bandwidths,
+        factor=factor,
+        n_factors=n_factors,
+        compiled=compiled,
+        wide=wide,
+        gaps=gaps,
+    )
+    return job, sides, fallbacks
 
 
 def _check_measure(name: Any) -> Measure:
@@ -242,11 +273,12 @@ def _check_options(measure: Measure, bandwidth: Any, factor: float, options: Map
 def _is_ordinary(sides: list[Windowed], bandwidths: Bandwidths | None, factor: float) -> bool:
     """Whether every series is of a magnitude whose squares are safe, in absolute terms and beside the bandwidths."""
     for side in sides:
-        peaks = np.fmax.reduceat(np.fmax.reduce(np.abs(side.collection.frames), axis=1), side.collection.starts[:-1])
-        if np.any(peaks > _LARGEST) or np.any((peaks > 0) & (peaks < _SMALLEST)):
+        largest_by_time = np.fmax.reduce(np.abs(side.collection.frames), axis=1)
+        largest = np.fmax.reduceat(largest_by_time, side.collection.frame_offsets[:-1])  # (count,)
+        if np.any(largest > _LARGEST) or np.any((largest > 0) & (largest < _SMALLEST)):
             return False
-    scales = () if bandwidths is None else (bandwidths.x * factor, bandwidths.y * factor)
-    return all(_SMALLEST < s < _LARGEST for s in scales)
+    widths = () if bandwidths is None else (bandwidths.x * factor, bandwidths.y * factor)
+    return all(_SMALLEST < width < _LARGEST for width in widths)
 
 
 def _common_bandwidths(bandwidth: SeriesBandwidth, sides: list[Windowed]) -> tuple[Bandwidths | None, Fallbacks]:
@@ -270,29 +302,31 @@ def _common_bandwidths(bandwidth: SeriesBandwidth, sides: list[Windowed]) -> tup
 
 def _pooled_medians(sides: list[Windowed]) -> tuple[Bandwidths, Fallbacks]:
     """Median distances over the windows of all series, or over the subsample that all bandwidth rules use."""
-    ends = np.cumsum([0] + [side.total for side in sides])
-    chosen = np.arange(ends[-1])[median_rows(int(ends[-1]))]
-    samples = [
-        side.rows(chosen[(chosen >= start) & (chosen < end)] - start)
-        for side, start, end in zip(sides, ends[:-1], ends[1:], strict=True)
-    ]
-    return _median_bandwidths(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
+    offsets = np.cumsum([0] + [side.total for side in sides])  # of the windows of each side among those of all
+    sampled = np.arange(offsets[-1])[median_rows(int(offsets[-1]))]
+    samples = []
+    for side, first, last in zip(sides, offsets[:-1], offsets[1:], strict=True):
+        of_side = sampled[(sampled >= first) & (sampled < last)]
+        samples.append(side.rows(of_side - first))
+    x, y = (np.concatenate(blocks) for blocks in zip(*samples, strict=True))
+    return _median_bandwidths(x, y)
 
 
 def _median_bandwidths(x: FloatArray, y: FloatArray) -> tuple[Bandwidths, Fallbacks]:
-    (bandwidth_x, kind_x), (bandwidth_y, kind_y) = median_bandwidth(x), median_bandwidth(y)
-    kinds = [kind_x, kind_y]
-    return Bandwidths(bandwidth_x, bandwidth_y), Fallbacks(kinds.count(1), kinds.count(2))
+    """Return the median distances between the rows of x and between those of y."""
+    (width_x, fallbacks_x), (width_y, fallbacks_y) = _median_width(x), _median_width(y)
+    return Bandwidths(width_x, width_y), fallbacks_x + fallbacks_y
 
 
-def median_bandwidth(values: FloatArray) -> tuple[float, int]:
-    """Return the square root of the median squared distance over all pairs of rows, and how it was found.
+def _median_width(values: FloatArray) -> tuple[float, Fallbacks]:
+    """Return the square root of the median squared distance over all pairs of rows, or what takes its place at 0.
 
-    0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all rows are equal,
-    and 1 is returned. Exact for any number of rows, as in the engine, whose results it must match.
+    Exact for any number of rows, as in the engine, whose results it must match.
     """
     width, percentile = median_distance(values)
-    return (width, int(percentile > 50)) if width > 0 else (1.0, 2)
+    if width > 0:
+        return width, Fallbacks(ties=int(percentile > _MEDIAN_PERCENT))
+    return 1.0, Fallbacks(constant=1)
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -315,8 +349,8 @@ _FLUSH_SECONDS = 5.0
 _PROBLEM, _MATRIX, _SUMS, _LOCK = "problem.json", "distances.npy", "done.npy", ".lock"
 # Raised when a folder of an earlier version can no longer be continued: such a one is refused.
 _FORMAT = 2
-# Above any checksum: no finished block has the sum 0, which stands for an unfinished one.
-_DONE = 1 << 32
+# A bit above those of any checksum: no finished block has the sum 0, which stands for an unfinished one.
+_FINISHED_BIT = 1 << 32
 
 DType = Literal["float64", "float32"]
 
@@ -349,7 +383,7 @@ IN_MEMORY = MatrixOutput()
 
 
 @dataclass(frozen=True)
-class Block:
+class MatrixBlock:
     """The pairs between two runs of series, with only the series that they need; sent to a worker as it is.
 
     Workers receive the data with the task, not as a reference to data that another worker holds: if a worker dies, its
@@ -361,12 +395,12 @@ class Block:
     column: int
     a: Windowed
     b: Windowed
-    above_diagonal: bool
+    same_series: bool
 
     def run(self) -> tuple[int, int, FloatArray, Fallbacks]:
         """Compute the block."""
         with one_blas_thread() if self.job.wide else nullcontext():
-            values, fallbacks = self.job.block(self.a, self.b, self.above_diagonal)
+            values, fallbacks = self.job.block(self.a, self.b, self.same_series)
         return self.row, self.column, values, fallbacks
 
 
@@ -403,17 +437,18 @@ def distance_matrix(
             side = store.side
         factors = (job.n_factors,) if job.n_factors > 1 else ()
         out = np.zeros(factors + shape, output.dtype) if store is None else store.values
-        blocks = _blocks(job, a, b, side)
+        mirrored = b is None and job.symmetric
+        corners = _corners(shape, side, mirrored=mirrored)
         if store is not None:
-            blocks = (block for block in blocks if not store.is_done(block[0] // side, block[1] // side))
-        total = a.count * (a.count - 1) // 2 if b is None and job.symmetric else shape[0] * shape[1]
+            corners = ((row, column) for row, column in corners if not store.is_done(row // side, column // side))
+        n_pairs = a.count * (a.count - 1) // 2 if mirrored else shape[0] * shape[1]
         fallbacks = Fallbacks()
-        computed = _computed(job, a, other, b is None, side, blocks, workers, n_workers)
-        advance = stack.enter_context(progress_bar(total, output.progress, "distances"))
+        computed = _computed(job, a, other, b is None, side, corners, workers, n_workers)
+        advance = stack.enter_context(progress_bar(n_pairs, output.progress, "distances"))
         stack.enter_context(one_blas_thread() if job.wide else nullcontext())
-        for row, column, values, fell_back in computed:
-            _write(out, row, column, values, mirrored=b is None and job.symmetric)
-            fallbacks += fell_back
+        for row, column, values, block_fallbacks in computed:
+            _write(out, row, column, values, mirrored=mirrored)
+            fallbacks += block_fallbacks
             if store is not None:
                 store.mark(row // side, column // side)
             pairs = values.shape[-2] * values.shape[-1]
@@ -422,6 +457,7 @@ def distance_matrix(
 
 
 def _write(out: RealArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
+    """Write a block with its first entry at (row, column), and at (column, row) if the matrix is mirrored."""
     if mirrored and row == column:
         values = values + values.swapaxes(-1, -2)
     rows, columns = slice(row, row + values.shape[-2]), slice(column, column + values.shape[-1])
@@ -430,10 +466,11 @@ def _write(out: RealArray, row: int, column: int, values: FloatArray, *, mirrore
         out[..., columns, rows] = values.swapaxes(-1, -2)
 
 
-def _blocks(job: Job, a: Windowed, b: Windowed | None, side: int) -> Iterator[tuple[int, int]]:
-    columns = a.count if b is None else b.count
-    for row in range(0, a.count, side):
-        for column in range(row if b is None and job.symmetric else 0, columns, side):
+def _corners(shape: tuple[int, int], side: int, *, mirrored: bool) -> Iterator[tuple[int, int]]:
+    """Yield the row and column of the first entry of each block, of a mirrored matrix those above the diagonal."""
+    rows, columns = shape
+    for row in range(0, rows, side):
+        for column in range(row if mirrored else 0, columns, side):
             yield row, column
 
 
@@ -446,8 +483,8 @@ def _workers(n_jobs: int | None) -> tuple[Workers | None, int]:
     from joblib.parallel import get_active_backend
 
     # What an enclosing joblib.parallel_config says; else all cores.
-    wanted = n_jobs or get_active_backend()[1] or current_settings().n_threads
-    return None, effective_n_jobs(wanted)
+    requested = n_jobs or get_active_backend()[1] or current_settings().n_threads
+    return None, effective_n_jobs(requested)
 
 
 def _computed(
@@ -456,28 +493,28 @@ def _computed(
     b: Windowed,
     same: bool,
     side: int,
-    blocks: Iterator[tuple[int, int]],
-    cluster: Workers | None,
+    corners: Iterator[tuple[int, int]],
+    workers: Workers | None,
     n_workers: int,
 ) -> Iterator[tuple[int, int, FloatArray, Fallbacks]]:
     """Run the blocks in this thread, with joblib's active backend or on a cluster; in any order."""
 
-    def task(row: int, column: int) -> Block:
+    def block_at(row: int, column: int) -> MatrixBlock:
         rows, columns = a.part(row, min(row + side, a.count)), b.part(column, min(column + side, b.count))
-        return Block(job, row, column, rows, columns, same and row == column)
+        return MatrixBlock(job, row, column, rows, columns, same and row == column)
 
-    if cluster is not None:
-        calls = ((task(row, column),) for row, column in blocks)
-        for _, done in spread(Block.run, calls, cluster, ahead=_BLOCKS_AHEAD):
-            yield done
+    if workers is not None:
+        calls = ((block_at(row, column),) for row, column in corners)
+        for _, computed in spread(MatrixBlock.run, calls, workers, ahead=_BLOCKS_AHEAD):
+            yield computed
     elif n_workers == 1:
-        for row, column in blocks:
-            yield task(row, column).run()
+        for row, column in corners:
+            yield block_at(row, column).run()
     else:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=n_workers, prefer="threads", return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(Block.run)(task(row, column)) for row, column in blocks)
+        yield from parallel(delayed(MatrixBlock.run)(block_at(row, column)) for row, column in corners)
 
 
 class MatrixStore:
@@ -514,7 +551,7 @@ class MatrixStore:
                 _check_folder(path)
                 path.mkdir(parents=True, exist_ok=True)
                 _lock(path, stack)
-                side = _held_side(path, about) or side
+                side = _stored_side(path, about) or side
                 store = cls(path, shape, dtype, side, mirrored=b is None and job.symmetric)
                 if not (path / _PROBLEM).exists():
                     # Written last: a folder without it was not completed.
@@ -528,17 +565,17 @@ class MatrixStore:
 
     def forget_damaged(self) -> None:
         """Find blocks of an earlier run that have changed on disk, so that they are computed again."""
-        done = np.argwhere(self._sums)
+        finished = np.argwhere(self._sums)
         damaged = 0
-        for i, j in done:
+        for i, j in finished:
             copies = [self._block(i, j), self._block(j, i).T] if self._mirrored else [self._block(i, j)]
             if any(_checksum(copy) != self._sums[i, j] for copy in copies):
                 self._sums[i, j] = 0
                 damaged += 1
         if damaged:
             warn_caller(
-                f"{damaged} of {len(done)} finished blocks of distances in {self.folder} have changed since they were "
-                "written, or are incomplete; they are computed again. Check the disk if this happens repeatedly.",
+                f"{damaged} of {len(finished)} finished blocks of distances in {self.folder} have changed since they "
+                "were written, or are incomplete; they are computed again. Check the disk if this happens repeatedly.",
                 CondcsWarning,
             )
 
@@ -585,9 +622,9 @@ def _check_folder(path: Path) -> None:
     """Refuse a folder that holds anything but a store, complete or not."""
     if not path.exists() or (path / _PROBLEM).exists():
         return
-    begun = (_MATRIX, _SUMS, _LOCK)
+    of_incomplete_store = (_MATRIX, _SUMS, _LOCK)
     if not path.is_dir() or any(
-        entry.name not in begun and not entry.name.endswith(".part") for entry in path.iterdir()
+        entry.name not in of_incomplete_store and not entry.name.endswith(".part") for entry in path.iterdir()
     ):
         raise ParameterError(
             f"{named('store')} must be a new folder or one that an earlier call created, got {str(path)!r}, which "
@@ -595,25 +632,25 @@ def _check_folder(path: Path) -> None:
         )
 
 
-def _held_side(path: Path, about: dict[str, Any]) -> int | None:
+def _stored_side(path: Path, about: dict[str, Any]) -> int | None:
     """Return the side of the blocks in a folder of the same problem; None if there is nothing in it yet."""
     description = path / _PROBLEM
     if not description.exists():
         return None
-    held = unsealed_line(description.read_bytes())
-    if held is None:
+    stored = unsealed_line(description.read_bytes())
+    if stored is None:
         raise ParameterError(
             f"{named('store')} must be a new folder or one created with the same series and settings, got "
             f"{str(path)!r}, whose {_PROBLEM} is damaged or of an older version. Pass another folder, or delete this "
             "one."
         )
-    differing = [name for name in about if held.get(name) != about[name]]
+    differing = [name for name in about if stored.get(name) != about[name]]
     if differing:
         raise ParameterError(
             f"{named('store')} must be a new folder or one created with the same series and settings, got "
             f"{str(path)!r}, whose {differing[0]} differs. Pass another folder, or delete this one."
         )
-    return int(held["side"])
+    return int(stored["side"])
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, int]) -> np.memmap[Any, Any]:
@@ -631,7 +668,7 @@ def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, int]) -> np.memm
 
 
 def _checksum(values: RealArray) -> int:
-    return _DONE | zlib.crc32(np.ascontiguousarray(values).data)
+    return _FINISHED_BIT | zlib.crc32(np.ascontiguousarray(values).data)
 
 
 def fingerprint(job: Job, a: Windowed, b: Windowed | None) -> str:
@@ -639,8 +676,9 @@ def fingerprint(job: Job, a: Windowed, b: Windowed | None) -> str:
     settings = {**asdict(job), "order": a.order}
     del settings["gaps"]  # the windows say so
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
-    for side in (a,) if b is None else (a, b):
-        for array in (side.collection.frames, side.collection.starts, side.windows, side.ends):
+    sides = (a,) if b is None else (a, b)
+    for side in sides:
+        for array in (side.collection.frames, side.collection.frame_offsets, side.window_times, side.window_offsets):
             digest.update(str(array.shape).encode())
             digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -13,9 +13,9 @@ from condcs._core.errors import DataError, ParameterError, ShapeError, public
 from condcs._core.vocabulary import named, setting
 from condcs.timeseries._collection import (
     MIN_WINDOWS,
+    AxisOrder,
     Collection,
-    Layout,
-    Missing,
+    MissingFrames,
     check_collection,
     check_same_channels,
     check_series,
@@ -72,8 +72,8 @@ def ccs_distance(
     order: int | Literal["takens"],
     bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
-    layout: Layout = "nct",
-    missing: Missing = "error",
+    layout: AxisOrder = "nct",
+    missing: MissingFrames = "error",
     measure: SeriesMeasure = "conditional_cs",
     **options: Any,
 ) -> float:
@@ -128,8 +128,8 @@ def ccs_pairwise_distance(
     order: Order,
     bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
-    layout: Layout = "nct",
-    missing: Missing = "error",
+    layout: AxisOrder = "nct",
+    missing: MissingFrames = "error",
     measure: SeriesMeasure = "conditional_cs",
     n_jobs: int | None = None,
     output: MatrixOutput = IN_MEMORY,
@@ -223,8 +223,8 @@ def choose_order(
     *,
     bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
-    layout: Layout = "nct",
-    missing: Missing = "error",
+    layout: AxisOrder = "nct",
+    missing: MissingFrames = "error",
     measure: SeriesMeasure = "conditional_cs",
     n_jobs: int | None = None,
     **options: Any,
@@ -304,7 +304,7 @@ def _check_jobs(n_jobs: Any) -> int | None:
 
 @public
 def false_neighbours(
-    X: Any, *, max_order: int | None = None, layout: Layout = "nct", missing: Missing = "error"
+    X: Any, *, max_order: int | None = None, layout: AxisOrder = "nct", missing: MissingFrames = "error"
 ) -> FloatArray:
     """Share of false nearest neighbours among the windows of a series, for orders 1, 2, ...
 
@@ -418,8 +418,8 @@ def choose_factor(
     *,
     order: int,
     factors: Sequence[float] = FACTORS,
-    layout: Layout = "nct",
-    missing: Missing = "error",
+    layout: AxisOrder = "nct",
+    missing: MissingFrames = "error",
     n_series: int = 30,
     rng: int | np.random.Generator | None = 0,
 ) -> float:
@@ -475,8 +475,8 @@ def self_prediction(
     *,
     order: int,
     factors: Sequence[float],
-    layout: Layout = "nct",
-    missing: Missing = "error",
+    layout: AxisOrder = "nct",
+    missing: MissingFrames = "error",
     n_series: int = 30,
     rng: int | np.random.Generator | None = 0,
 ) -> FloatArray:

@@ -45,7 +45,7 @@ _CANCELLED = 1e-2
 _SAFE_SUM = 1e-274
 # Added to a square so that the fourth power is not smaller than 2^-1020 either.
 _SMALLEST_SQUARE = 2.0 ** (SMALLEST_EXPONENT / 2)
-# The bandwidths of one pass: the factor, and four halvings of it.
+# The bandwidths of one pass, its levels: the factor, and four halvings of it.
 _LEVELS = 5
 
 
@@ -56,19 +56,21 @@ class SeriesWindows(NamedTuple):
     ----------
     frames : array, shape (total time, channels)
         The series, one after the other.
-    starts : array
-        Where each series starts, and the end of the last.
-    windows, window_starts : array
-        The windows to use of each series (times counted from its start), one series after the other.
+    frame_offsets : array, shape (count + 1,)
+        Series i has the frames from ``frame_offsets[i]`` to ``frame_offsets[i + 1]``.
+    window_times : array
+        Times at which the windows to use start, counted from the start of their series, one series after the other.
+    window_offsets : array, shape (count + 1,)
+        Series i has the windows from ``window_offsets[i]`` to ``window_offsets[i + 1]``.
     successors : array
         If there is one channel and pairs have bandwidths of their own: what follows the windows of each series, in
         ascending order. Their median distance takes a third less time in all than one found among all distances.
     """
 
     frames: Any
-    starts: Any
-    windows: Any
-    window_starts: Any
+    frame_offsets: Any
+    window_times: Any
+    window_offsets: Any
     successors: Any
 
 
@@ -284,9 +286,13 @@ def _add_halved(row: Any, count: int, once: Any, twice: Any, thrice: Any, four_t
 def _masses(X: Any, Y: Any, y_step: int, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any) -> None:
     """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
-    With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
-    f-th halving of the bandwidths, A (the sums of k on x) and B (the sums of k on x times k on y) of the rows, and in
-    its last two lines those of the columns; there are four halvings or none. `y_step`: from a row of Y to the next.
+    Kernels are exp(cx X) and exp(cx X + cy Y). ``masses[f]`` holds, at the f-th halving of the bandwidths, A (the sums
+    of k on x) and B (the sums of k on x times k on y); there are four halvings or none. Of two series it has the lines
+    A and B of the rows, and then A and B of the columns. `y_step`: from a row of Y to the next.
+
+    With an `m` of 0: the masses of n windows over one another, whose distances are triangles of the pairs i > j. Then
+    ``masses[f]`` has two lines alone, A and B, to which rows and columns add alike: the kernel value of a pair counts
+    for window i, whose row it is in, and for window j, whose column it is in.
     """
     k, kl = kernels[0], kernels[1]
     width, column = _padded(m), masses.shape[1] - 2
@@ -328,11 +334,11 @@ def _masses(X: Any, Y: Any, y_step: int, n: int, m: int, cx: float, cy: float, k
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
 def _ratios(self_masses: Any, a: Any, b: Any, n: int) -> Any:
     """Sum of B / (A over the own series * A) over n windows, and how many of them have masses that underflow."""
-    lost, total = 0, 0.0
+    n_underflown, total = 0, 0.0
     for i in range(n):
-        lost += (a[i] < _SAFE_SUM) | (b[i] < _SAFE_SUM)
+        n_underflown += (a[i] < _SAFE_SUM) | (b[i] < _SAFE_SUM)
         total += b[i] / (self_masses[i] * a[i])
-    return total, lost
+    return total, n_underflown
 
 
 @inner()
@@ -378,8 +384,8 @@ def _log_interaction(
     Masses that underflow are computed again in the log domain. Each of `x_steps` and `y_steps` is the way in X, or in
     Y, from a window to the next, and from one of the others to the next.
     """
-    total, lost = _ratios(self_masses, a, b, n)
-    if lost == 0:
+    total, n_underflown = _ratios(self_masses, a, b, n)
+    if n_underflown == 0:
         return math.log(total)
     # A sum in units of its largest term so far, which is exp(highest).
     highest, total = -np.inf, 0.0
@@ -420,7 +426,7 @@ class _Buffers(NamedTuple):
     pair: Any
 
 
-class _Selves(NamedTuple):
+class _SelfComparisons(NamedTuple):
     """What concerns each series by itself, for a run of series; arrays that are not needed are empty.
 
     Attributes
@@ -435,7 +441,7 @@ class _Selves(NamedTuple):
     group_ends : array, shape (1 or 2, count, GROUP_ENDS)
         Where the groups end, as `group` has it.
     masses : array, shape (count, levels, 2, :)
-        Kernel masses A and B of the windows over their own series.
+        Kernel masses A and B of the windows over their own series, at each level of the bandwidths.
     totals : array, shape (count, factors)
         The sum of B / A^2 over the windows.
     """
@@ -451,13 +457,13 @@ class _Selves(NamedTuple):
 @inner(inline="always")
 def _frames_of(series: Any, i: int) -> Any:
     """Return the frames of series i, (time, channels)."""
-    return series.frames[series.starts[i] : series.starts[i + 1]]
+    return series.frames[series.frame_offsets[i] : series.frame_offsets[i + 1]]
 
 
 @inner(inline="always")
 def _windows_of(series: Any, i: int) -> Any:
     """Return where the windows of series i start."""
-    return series.windows[series.window_starts[i] : series.window_starts[i + 1]]
+    return series.window_times[series.window_offsets[i] : series.window_offsets[i + 1]]
 
 
 # The following take single arrays and no named tuples: each array of a tuple would be counted as one reference more and
@@ -481,17 +487,17 @@ def _keep_self_distances(
 
 @inner(inline="always")
 def _pair_median(
-    v: int, i: int, j: int, n: int, m: int, crossed: Any, grouped: Any, group_ends: Any, successors: Any, starts: Any,
+    v: int, i: int, j: int, n: int, m: int, crossed: Any, grouped: Any, group_ends: Any, successors: Any, offsets: Any,
     candidates: Any,
 ) -> Any:  # fmt: skip
     """Median squared distance among the windows of two series together (v = 0), or among their successors (v = 1).
 
-    And how it was found, as in `median_of`. Distances between the two are `crossed`, those within each are `grouped`.
+    And where it came from, as in `median_of`. Distances between the two are `crossed`, those within each are `grouped`.
     """
     if v == grouped.shape[0]:
         # Of one channel, sorted numbers are enough: no distances between them are needed.
         merged = candidates[: n + m]
-        merge(successors[starts[i] : starts[i + 1]], successors[starts[j] : starts[j + 1]], merged)
+        merge(successors[offsets[i] : offsets[i + 1]], successors[offsets[j] : offsets[j + 1]], merged)
         return median_squared_difference(merged)
     pairs_of_first, pairs_of_second, all_pairs = n * (n - 1) // 2, m * (m - 1) // 2, (n + m) * (n + m - 1) // 2
     return median_of(
@@ -552,7 +558,7 @@ def block_divergences(
     wide: Any,
     gaps: Any,
     out: Any,
-    fallbacks: Any,
+    source_counts: Any,
 ) -> None:
     """Fill ``out[f, i, j]`` with the divergence between row series i and column series j at the f-th factor.
 
@@ -576,17 +582,17 @@ def block_divergences(
         None if all windows of every series are used.
     out : array, shape (factors, rows, columns)
         The result.
-    fallbacks : array of 4 ints
-        Counts in how many pairs the median of x, and of y, fell back on a percentile (0, 1) or on 1 (2, 3).
+    source_counts : array of int, shape (WIDTH_SOURCES, 2)
+        Counts, for x and for y, the pairs whose median was positive, or a percentile or 1 in its place.
     """
     n_factors, rows, columns = out.shape
-    count, channels = series.starts.size - 1, series.frames.shape[1]
+    count, channels = series.frame_offsets.size - 1, series.frames.shape[1]
     pair_bandwidths = bandwidths[0] == 0.0
-    # Of several factors, masses are found at all halvings.
-    levels = _LEVELS if n_factors > 1 else 1
+    # Masses are found for one factor, or at all levels of the bandwidths; the first `n_factors` of these are used.
+    n_levels = _LEVELS if n_factors > 1 else 1
     longest = 0
     for i in range(count):
-        longest = max(longest, series.starts[i + 1] - series.starts[i])
+        longest = max(longest, series.frame_offsets[i + 1] - series.frame_offsets[i])
     n_max = longest - order
     line, size = _padded(n_max), _triangle_size(n_max)
     stride, cells = order + line, n_max * line
@@ -596,16 +602,16 @@ def block_divergences(
     # Known bandwidths: the distances of a series are used at once, and those of the next take their place.
     slots = count if pair_bandwidths else 0
     n_grouped = 2 if channels > 1 else 1
-    selves = _Selves(
+    selves = _SelfComparisons(
         np.empty((count, channels * stride if wide is None else 0)),
         np.empty((2, max(1, slots), size)),
         np.empty((n_grouped, slots, size)),
         np.empty((n_grouped, slots, GROUP_ENDS), np.int64),
-        np.empty((count, levels, 2, line)),
+        np.empty((count, n_levels, 2, line)),
         np.empty((count, n_factors)),
     )
     # Kernel values between one window and all others, and the masses of either series of a pair over the other.
-    kernels, masses = np.empty((2, line)), np.empty((1, levels, 4, line))[0]
+    kernels, masses = np.empty((2, line)), np.empty((1, n_levels, 4, line))[0]
     # For medians among the pairs of 2 * n_max windows, or those windows themselves.
     candidates = np.empty((2 * n_max**2 + 2 * n_max + LEAST_SCRATCH) if pair_bandwidths else 0)
     squares = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2])
@@ -614,19 +620,20 @@ def block_divergences(
     if wide is None:
         for i in range(count):
             _pack(_frames_of(series, i), order, selves.packed[i])
-    # First each series with itself, then the pairs. One loop for both: the masses are inlined, and each further place
-    # that calls them takes a tenth of the time of compiling.
+    # First each series i with itself (j = i), in `count` visits; then the cells of the matrix, row by row. One loop for
+    # both: the masses are inlined, and each further place that calls them takes a tenth of the time of compiling.
     row, column = 0, -1
     for visit in range(count + rows * columns):
         i, j = visit, visit
         if visit >= count:
-            # Divisions took a twentieth of the time of short series.
+            # The next cell. Found from `visit` by divisions, it took a twentieth of the time of short series.
             row, column = (row, column + 1) if column + 1 < columns else (row + 1, 0)
+            # The columns are the last of the series. If they are those of the rows, too, each pair is wanted once.
             i, j = row, column + count - columns
             if i >= j:
                 continue
-        n = series.window_starts[i + 1] - series.window_starts[i]
-        m = series.window_starts[j + 1] - series.window_starts[j]
+        n = series.window_offsets[i + 1] - series.window_offsets[i]
+        m = series.window_offsets[j + 1] - series.window_offsets[j]
         X, Y, y_step = _pair_distances(
             _frames_of(series, i), _windows_of(series, i), selves.packed[i],
             _frames_of(series, j), _windows_of(series, j), selves.packed[j],
@@ -638,15 +645,15 @@ def block_divergences(
                 continue
         elif pair_bandwidths:
             for v in range(2):
-                squares[v], fallback = _pair_median(
+                squares[v], source = _pair_median(
                     v, i, j, n, m, buffers.pair, selves.grouped, selves.group_ends,
-                    series.successors, series.window_starts, candidates,
+                    series.successors, series.window_offsets, candidates,
                 )  # fmt: skip
-                if fallback > 0:
-                    fallbacks[2 * (fallback - 1) + v] += 1
+                source_counts[source, v] += 1
         # Kernels are exp(cx * squared distance), and cy likewise.
         cx, cy = -0.5 / (squares[0] * factor**2), -0.5 / (squares[1] * factor**2)
-        # With bandwidths of the pair's own, the masses of each of the two over itself are those of this pair.
+        # The masses of i and j over each other. With bandwidths of the pair's own, also those of each over itself;
+        # with known ones, these were found in the first visits.
         for step in range(3 if pair_bandwidths else 1):
             a, b = (i, j) if step == 0 else ((i, i) if step == 1 else (j, j))
             windows = n if a == i else m

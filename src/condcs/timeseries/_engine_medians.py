@@ -17,6 +17,13 @@ from condcs._core.arrays import FloatArray
 from condcs._core.compiling import bits_of_double, inner
 from condcs._kernels.pair_medians import FALLBACK_PERCENT
 
+MEDIAN, PERCENTILE, CONSTANT = 0, 1, 2
+"""Where a median came from: it was positive; it was 0, and the smallest positive percentile above it took its place;
+all numbers were 0, and 1 took its place."""
+
+WIDTH_SOURCES = 3
+"""How many of these there are."""
+
 # Candidates that a narrowed bracket is expected to hold, on either side of the median. Fewer, and it misses the median
 # more often, for another pass over all numbers; more, and selecting among them takes longer.
 _MANY = 64
@@ -201,9 +208,8 @@ def _count_below(limit: float, first: Any, first_ends: Any, second: Any, second_
 
 @inner()
 def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, count: int, scratch: Any) -> Any:
-    """Median of the `count` numbers below 1e290 in three arrays, and how it was found.
+    """Median of the `count` numbers below 1e290 in three arrays, or what takes its place, and where it came from.
 
-    0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all are 0; returns 1.
     The numbers are not negative. The first two arrays are grouped (see `group`), the third may be padded with 1e300.
     `scratch` has room for `count` + 1 numbers, and at least 512.
     """
@@ -249,7 +255,7 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
         if below <= lower and below + collected > upper:
             median = _middle_of(scratch[:collected], lower - below, upper - below)
             if median > 0.0:
-                return median, 0
+                return median, MEDIAN
             if collected == count:
                 return _smallest_positive(scratch[:collected])
             low, high = 0.0, _BEYOND
@@ -286,7 +292,7 @@ def _middle_of(values: Any, lower: int, upper: int) -> Any:
 
 @inner()
 def _smallest_positive(values: Any) -> Any:
-    """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
+    """Lowest positive percentile above the median, or 1 if all values are 0, and which it is. Reorders the values."""
     # The positive values, moved to the front.
     positive = 0
     for value in values:
@@ -298,8 +304,8 @@ def _smallest_positive(values: Any) -> Any:
         for percent in range(FALLBACK_PERCENT, 101):
             rank = math.ceil((values.size - 1) * (percent / 100))
             if rank >= zeros:
-                return _select(values[:positive], rank - zeros), 1
-    return 1.0, 2
+                return _select(values[:positive], rank - zeros), PERCENTILE
+    return 1.0, CONSTANT
 
 
 @inner()
@@ -334,7 +340,9 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
     """
     n = ordered.size
     pairs = n * (n - 1) // 2
-    low, high, below, upto = 0.0, ordered[n - 1] - ordered[0], 0, pairs
+    low, high = 0.0, ordered[n - 1] - ordered[0]
+    # How many differences are smaller than `low`, and how many are not larger than `high`.
+    below, upto = 0, pairs
     step, count, middle = 0, 0, 0.0
     while low < high and upto - below > _FEW_PER_NUMBER * n:
         share = (rank + 0.5 - below) / (upto - below)
@@ -347,7 +355,9 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
         if not low <= middle < high:
             middle = low
         step += 1
-        count, end, largest, next_one = 0, 1, 0.0, high
+        # How many differences are at most `middle`, the largest of these, and the smallest of the others.
+        count, largest, next_larger = 0, 0.0, high
+        end = 1
         for i in range(n - 1):
             end = max(end, i + 1)
             while end < n and ordered[end] - ordered[i] <= middle:
@@ -356,11 +366,11 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
             if end > i + 1:
                 largest = max(largest, ordered[end - 1] - ordered[i])
             if end < n:
-                next_one = min(next_one, ordered[end] - ordered[i])
+                next_larger = min(next_larger, ordered[end] - ordered[i])
         if count > rank:
             high, upto = largest, count
         else:
-            low, below = next_one, count
+            low, below = next_larger, count
     # What the bracket holds, and the largest difference below it.
     candidates = np.empty(max(upto - below, 1))
     collected, start, predecessor = 0, 1, 0.0
@@ -387,11 +397,11 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
 
 @inner()
 def median_squared_difference(values: Any) -> Any:
-    """Median of the squared differences over all pairs of sorted numbers, and how it was found, as in `median_of`."""
+    """Median of the squared differences over all pairs of sorted numbers, and where it came from, as in `median_of`."""
     upper, lower, percentile = _middle_differences(values)
     if upper > 0.0:
-        return 0.5 * (upper * upper + lower * lower), int(percentile > 50)
-    return 1.0, 2
+        return 0.5 * (upper * upper + lower * lower), PERCENTILE if percentile > 50 else MEDIAN
+    return 1.0, CONSTANT
 
 
 @inner()
