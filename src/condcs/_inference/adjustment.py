@@ -50,8 +50,8 @@ class Adjustment:
     ) -> Adjustment:
         """Fit the regressions on x, and P(sample | x) if it is not passed; the samples lie one after the other.
 
-        With responses (n x c, and which columns are labels) all regressions follow the jumps along x that these have,
-        or the labels of the samples.
+        With responses (n x c, and flags of the columns of labels) all regressions follow the jumps along x that these
+        have, or the labels of the samples.
         """
         labels = np.repeat(np.arange(len(sizes)), sizes)
         smoother = Smoother(x, categorical, clusters)

@@ -313,7 +313,7 @@ def _prepare_views(
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):
             tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
-        pool = tested.pool(samples.x, _split(response.adjusted, samples.y, y.sizes), rows.weights)
+        pool = tested.pool(samples.x, _split(response.for_divergence, samples.y, y.sizes), rows.weights)
     surprise_views = weighted_units(views_of_samples(response, smoother, fitted.of_rows), weights, clusters)
     return PreparedViews(anchored_pool(pool.with_weights(weights), rng), surprise_views, fitted, view_anchors)
 

@@ -27,7 +27,7 @@ from condcs._core.settings import one_blas_thread
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Box, BoxSearch
 from condcs._inference.propensities import independent_draws
-from condcs._inference.response_features import Feature, curved_features, standardised
+from condcs._inference.response_features import Feature, clipped_residuals, curved_features
 from condcs._parallel.many_rows import over_rows
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.standardised import largest_size
@@ -328,7 +328,7 @@ class BoxwiseChange:
 def boxwise_change(adjustment: Adjustment, values: FloatArray, rng: np.random.Generator) -> BoxwiseChange:
     """Grow the boxes in which the mean of a response (n,) changed most, tested or not, and measure the changes."""
     unit = largest_size(values)
-    clipped, _ = standardised(values, adjustment.smoother)
+    clipped = clipped_residuals(values, adjustment.smoother).plain
     residuals = adjustment.smoother.residuals(values[:, None] / unit).in_sample[:, 0]
     halves = _halves(adjustment, rng)
     by_other_half, boxes = np.zeros(len(values)), []

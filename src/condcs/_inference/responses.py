@@ -25,7 +25,7 @@ CLIPPED_INPUT = 3.0
 """Standard deviations at which inputs and fitted values are clipped where they multiply residuals: beyond, a few rows
 would carry the whole sum."""
 
-_CLIPPED_RESIDUAL = 2.5
+_CLIPPED_IN_SUMS = 2.5
 """Robust deviations at which residuals are clipped in sums: of normal residuals 1% are, and heavy tails cannot hide a
 shift of the mean."""
 
@@ -64,8 +64,9 @@ class AdjustedResponse:
 
     Attributes
     ----------
-    adjusted : array, shape (n, k)
-        Columns of numbers minus their regression on x, in their own units; columns of labels as they are.
+    for_divergence : array, shape (n, columns of y)
+        What the divergence compares: columns of numbers minus their regression on x, in their own units. Columns of
+        labels, and of numbers that x explains to the last digits, are as they are.
     columns : array, shape (n, c)
         What sums over rows use: numbers clipped at 2.5 robust deviations, and indicators of labels, each minus its
         regression on x and with variance 1.
@@ -79,7 +80,7 @@ class AdjustedResponse:
         Share of each row that the regressions have not used up: 1 minus its leverage.
     """
 
-    adjusted: FloatArray
+    for_divergence: FloatArray
     columns: RealArray
     fitted: FloatArray
     numeric: BoolArray
@@ -103,70 +104,72 @@ class Regressed(NamedTuple):
 
     @property
     def unexplained(self) -> FloatArray:
-        """Share of each column's variance that x does not predict, by the rows left out (k)."""
+        """Share of each column's variance that x does not predict, by the rows left out (k,)."""
         variation = (self.centred**2).sum(axis=0)
         return np.asarray((self.left_out**2).sum(axis=0) / np.maximum(variation, _TINY))
 
     @property
     def is_explained(self) -> BoolArray:
-        """Which columns x explains to the last digits (k)."""
+        """Which columns x explains to the last digits (k,): what is left of them are rounding errors."""
         return np.asarray(self.residuals.std(axis=0) <= _ROUNDING * self.targets.std(axis=0))
 
 
-def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> AdjustedResponse:
+def adjusted_response(y: FloatArray, is_category: Sequence[bool], smoother: Smoother) -> AdjustedResponse:
     """Subtract the regression on x from every column of y, and from the features of its kernels."""
-    is_label = np.asarray(labels, bool)
-    numbers, size = _in_units_of_size(y[:, ~is_label])  # (n, k): the columns of numbers
-    codes = y[:, is_label].T  # (l, n): the columns of labels
-    k = numbers.shape[1]
+    numbers, codes = _numbers_and_codes(y, is_category)  # (n, k) and (l, n)
+    n, k = numbers.shape
+    scaled, unit = _in_units_of_largest(numbers)  # (n, k) and (k,)
 
     # 1. Regress numbers, their normal scores and indicators of labels on x, all in one call: they share the designs.
-    values, scores, indicators = _regressed([numbers, normal_scores(numbers), _one_hot(codes, len(y))], smoother)
+    values, scores, indicators = _regress([scaled, normal_scores(scaled), _one_hot(codes, n)], smoother)
 
     # 2. The null hypothesis is the same for any increasing function of y. Heavy tails are better seen through ranks, so
-    #    that a column counts by its normal scores where x explains these clearly better.
-    explained = values.is_explained
-    by_scores = scores.unexplained < values.unexplained - _NORMAL_SCORES_GAIN
-    plain = np.where(explained, 0.0, values.residuals)
-    residuals = np.where(by_scores & ~explained, scores.residuals, plain)  # (n, k)
-    targets = np.where(by_scores, scores.targets, numbers)  # (n, k)
+    #    that a column counts by its normal scores where x explains these clearly better. A column that x explains to
+    #    the last digits has no residuals in either form.
+    by_scores = scores.unexplained < values.unexplained - _NORMAL_SCORES_GAIN  # (k,)
+    residuals_of_values = np.where(values.is_explained, 0.0, values.residuals)  # (n, k)
+    has_residuals_of_scores = by_scores & ~values.is_explained  # (k,)
+    residuals = np.where(has_residuals_of_scores, scores.residuals, residuals_of_values)  # (n, k)
+    targets = np.where(by_scores, scores.targets, scaled)  # (n, k)
 
     # 3. Features of kernels on the residuals: products of features are values of the kernel.
-    in_kernels = _clip(residuals, _CLIPPED_IN_KERNELS)
-    unit = pair_median_square(in_kernels)
-    wide = _kernel_features(in_kernels, codes, _WIDE, unit, _WIDE_FEATURES)
-    narrow = _kernel_features(in_kernels, codes, _NARROW, unit, _NARROW_FEATURES) if k else wide[:, :0]
+    in_kernels = clipped_deviations(residuals, _CLIPPED_IN_KERNELS)  # (n, k)
+    squared_unit = pair_median_square(in_kernels)
+    wide = _kernel_features(in_kernels, codes, _WIDE, squared_unit, _WIDE_FEATURES)
+    narrow = _kernel_features(in_kernels, codes, _NARROW, squared_unit, _NARROW_FEATURES) if k else wide[:, :0]
 
     # 4. Clipped residuals and features depend on x once more (their variance may follow it): regress them, too.
-    in_sums = np.hstack([_clip(residuals, _CLIPPED_RESIDUAL), wide])
+    in_sums = np.hstack([clipped_deviations(residuals, _CLIPPED_IN_SUMS), wide])
     clipped, wide = np.split(smoother.residuals(in_sums).in_sample, [k], axis=1)
-    columns = _of_variance_one(np.hstack([clipped, indicators.residuals]))
+    narrow = smoother.residuals(narrow).in_sample
+    columns = _with_variance_one(np.hstack([clipped, indicators.residuals]))  # (n, c)
 
+    # 5. The regressions themselves: what the residuals lack of the targets.
     fitted_numbers = targets - targets.mean(axis=0) - residuals
     fitted_labels = indicators.centred - indicators.residuals
-    fitted = in_deviations(np.hstack([fitted_numbers, fitted_labels]))
+    fitted = in_deviations(np.hstack([fitted_numbers, fitted_labels]))  # (n, c)
     return AdjustedResponse(
-        adjusted=_in_place_of_numbers(y, is_label, np.where(explained, numbers, values.residuals) * size),
+        for_divergence=_for_divergence(y, is_category, values, unit),
         columns=columns,
         fitted=np.clip(fitted, -CLIPPED_INPUT, CLIPPED_INPUT),
         numeric=np.arange(columns.shape[1]) < k,
         wide=wide,
-        narrow=smoother.residuals(narrow).in_sample,
+        narrow=narrow,
         unused=_unused_shares(
-            np.hstack([plain, indicators.residuals]),
+            np.hstack([residuals_of_values, indicators.residuals]),
             np.hstack([values.left_out, indicators.left_out]),
         ),
     )
 
 
-def adjusted_values(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray | None:
-    """Subtract the regression on x from every column of numbers; None if there is none."""
-    is_label = np.asarray(labels, bool)
-    if is_label.all():
+def response_for_divergence(y: FloatArray, is_category: Sequence[bool], smoother: Smoother) -> FloatArray | None:
+    """Return `AdjustedResponse.for_divergence` alone; None if all columns are of labels."""
+    numbers, _ = _numbers_and_codes(y, is_category)
+    if not numbers.shape[1]:
         return None
-    numbers, size = _in_units_of_size(y[:, ~is_label])
-    values = Regressed(numbers, *smoother.residuals(numbers))
-    return _in_place_of_numbers(y, is_label, np.where(values.is_explained, numbers, values.residuals) * size)
+    scaled, unit = _in_units_of_largest(numbers)
+    values = Regressed(scaled, *smoother.residuals(scaled))
+    return _for_divergence(y, is_category, values, unit)
 
 
 def with_placeholder_width_of_y(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,30 +184,33 @@ def with_fixed_widths_of_x(options: Mapping[str, Any], x: KernelVariable) -> dic
 
 
 def jumping_targets(*variables: tuple[RealArray | LabelArray, Sequence[bool]]) -> FloatArray:
-    """Return what jumps along x are looked for in: numbers, and indicators of labels."""
+    """Return the columns in which jumps along x are sought: numbers, and indicators of labels.
+
+    A variable comes with flags that say which of its columns hold labels.
+    """
     blocks = []
-    for values, labels in variables:
-        is_label = np.asarray(labels, bool)
-        blocks += [values[:, ~is_label].astype(np.float64), _one_hot(values[:, is_label].T, len(values))]
+    for values, is_category in variables:
+        numbers, codes = _numbers_and_codes(values, is_category)
+        blocks += [numbers.astype(np.float64), _one_hot(codes, len(values))]
     return np.hstack(blocks)
 
 
-def wave_features(values: FloatArray, labels: Sequence[bool]) -> RealArray:
+def wave_features(values: FloatArray, is_category: Sequence[bool]) -> RealArray:
     """Return features of a narrow kernel on ranks as they are.
 
     Waves along x depend on x itself: on the residuals of x given z their phase would change with z.
     """
-    is_label = np.asarray(labels, bool)
-    scores = normal_scores(values[:, ~is_label])
-    return _kernel_features(scores, values[:, is_label].T, _WAVES, pair_median_square(scores), _NARROW_FEATURES)
+    numbers, codes = _numbers_and_codes(values, is_category)
+    scores = normal_scores(numbers)
+    return _kernel_features(scores, codes, _WAVES, pair_median_square(scores), _NARROW_FEATURES)
 
 
 def squares_and_products(response: AdjustedResponse) -> RealArray:
     """Products of all pairs of columns of the response of which at least one is a number."""
-    columns = response.columns
-    count = columns.shape[1]
+    columns = response.columns  # (n, c): those of numbers come first
+    n_columns = columns.shape[1]
     numeric = np.flatnonzero(response.numeric)
-    return np.hstack([columns[:, [i]] * columns[:, [j]] for i in numeric for j in range(i, count)])
+    return np.hstack([columns[:, [i]] * columns[:, [j]] for i in numeric for j in range(i, n_columns)])
 
 
 def pair_median_square(values: RealArray) -> float:
@@ -215,10 +221,36 @@ def pair_median_square(values: RealArray) -> float:
     return median_square(pdist(np.asarray(values[rows], np.float64), "sqeuclidean"))
 
 
-def _regressed(blocks: Sequence[RealArray], smoother: Smoother) -> list[Regressed]:
+def clipped_deviations(residuals: RealArray, limit: float) -> RealArray:
+    """Return residuals (n, k) minus their medians, in robust deviations, clipped at so many of these."""
+    if not residuals.shape[1]:
+        return residuals
+    centred = residuals - np.median(residuals, axis=0)
+    deviation = MADS_PER_DEVIATION * np.median(np.abs(centred), axis=0)  # (k,)
+    # Of a column in which more than half of the rows are equal that is 0: then the standard deviation.
+    deviation = np.where(deviation > 0, deviation, residuals.std(axis=0))
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    return np.asarray(np.clip(centred / deviation, -limit, limit))
+
+
+def _numbers_and_codes(values: RealArray | LabelArray, is_category: Sequence[bool]) -> tuple[RealArray, RealArray]:
+    """Return the columns of numbers (n, k), and the columns of labels as rows of codes (l, n)."""
+    flags = np.asarray(is_category, bool)
+    return np.asarray(values[:, ~flags]), np.asarray(values[:, flags].T)
+
+
+def _in_units_of_largest(numbers: RealArray) -> tuple[RealArray, FloatArray]:
+    """Return columns in units of their largest absolute value, so that no square overflows, and these units (k,)."""
+    unit = np.maximum(np.abs(numbers).max(axis=0, initial=0.0), _TINY)
+    return numbers / unit, unit
+
+
+def _regress(blocks: Sequence[RealArray], smoother: Smoother) -> list[Regressed]:
     """Regress blocks of columns on x in one call."""
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
-    residuals, left_out = (np.split(part, ends, axis=1) for part in smoother.undersmoothed_residuals(np.hstack(blocks)))
+    all_residuals = smoother.undersmoothed_residuals(np.hstack(blocks))
+    residuals = np.split(all_residuals.in_sample, ends, axis=1)
+    left_out = np.split(all_residuals.left_out, ends, axis=1)
     return [Regressed(*arrays) for arrays in zip(blocks, residuals, left_out, strict=True)]
 
 
@@ -231,20 +263,17 @@ def _one_hot(codes: RealArray | LabelArray, rows: int) -> FloatArray:
     return np.hstack(blocks)
 
 
-def _in_units_of_size(y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return columns divided by their largest absolute value, so that no square overflows, and that value."""
-    size = np.maximum(np.abs(y).max(axis=0, initial=0.0), _TINY)
-    return y / size, size
+def _for_divergence(y: FloatArray, is_category: Sequence[bool], values: Regressed, unit: FloatArray) -> FloatArray:
+    """Return y with its columns of numbers minus their regression, except those that x explains to the last digits.
+
+    The latter stay as they are: in their residuals the divergence would compare rounding errors.
+    """
+    compared = y.copy()
+    compared[:, ~np.asarray(is_category, bool)] = np.where(values.is_explained, values.targets, values.residuals) * unit
+    return compared
 
 
-def _in_place_of_numbers(y: FloatArray, is_label: BoolArray, numbers: RealArray) -> FloatArray:
-    """Return y with other values in its columns of numbers."""
-    adjusted = y.copy()
-    adjusted[:, ~is_label] = numbers
-    return adjusted
-
-
-def _of_variance_one(columns: RealArray) -> RealArray:
+def _with_variance_one(columns: RealArray) -> RealArray:
     """Divide columns by their deviation; those that are constant become 0."""
     deviation = columns.std(axis=0)
     varies = deviation > 0
@@ -258,19 +287,8 @@ def _unused_shares(residuals: RealArray, left_out: RealArray) -> RealArray:
     return np.asarray(np.clip(shares, 0.0, 1.0).mean(axis=1))
 
 
-def _clip(residuals: RealArray, limit: float) -> RealArray:
-    """Residuals about their median, in robust deviations, clipped."""
-    if not residuals.shape[1]:
-        return residuals
-    centred = residuals - np.median(residuals, axis=0)
-    deviation = MADS_PER_DEVIATION * np.median(np.abs(centred), axis=0)
-    # More than half of the rows may be equal.
-    deviation = np.where(deviation > 0, deviation, residuals.std(axis=0))
-    return np.asarray(np.clip(centred / np.where(deviation > 0, deviation, 1.0), -limit, limit))
-
-
 def _kernel_features(
-    values: RealArray, codes: RealArray | IntArray, bandwidth: float, unit: float, most: int
+    values: RealArray, codes: RealArray | IntArray, bandwidth: float, squared_unit: float, most: int
 ) -> RealArray:
     """Return features whose products are a Gaussian kernel on numbers times equality of labels.
 
@@ -282,7 +300,7 @@ def _kernel_features(
         The numbers.
     codes : array, shape (l, n)
         The labels, one row for each variable.
-    bandwidth, unit : float
+    bandwidth, squared_unit : float
         Bandwidth in units of a distance, and the square of that distance.
     most : int
         Most features.
@@ -290,7 +308,7 @@ def _kernel_features(
 
     def kernel_with(pivot: int) -> RealArray:
         squared = squared_distances(values, values[[pivot]])[:, 0]
-        column = np.exp(-squared / (2 * unit * bandwidth**2))
+        column = np.exp(-squared / (2 * squared_unit * bandwidth**2))
         for variable in codes:
             column *= variable == variable[pivot]
         return np.asarray(column)

@@ -25,7 +25,7 @@ from condcs._core.printable import counted
 from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
-from condcs._inference.responses import adjusted_values, with_fixed_widths_of_x, with_placeholder_width_of_y
+from condcs._inference.responses import response_for_divergence, with_fixed_widths_of_x, with_placeholder_width_of_y
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.low_rank import pivoted_cholesky
@@ -187,7 +187,7 @@ def witness(
     smoother = Smoother(values, variable.labels) if adjust or (count and null == "propensity") else None
     if adjust and smoother is not None:
         y = problem.y.variable
-        adjusted = adjusted_values(np.asarray(y.values, np.float64), y.labels, smoother)
+        adjusted = response_for_divergence(np.asarray(y.values, np.float64), y.labels, smoother)
         if adjusted is not None:
             y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
             problem = conditional_problem(x_parts, y_parts, weight_parts, **with_fixed_widths_of_x(options, problem.x))
