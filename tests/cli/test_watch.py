@@ -97,7 +97,7 @@ def test_the_answer_does_not_depend_on_how_rows_arrive(reference, tmp_path, monk
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Arriving(content, piece))))
         options = ReadOptions(x=["area", "district"], y=["price"])
         with pytest.raises(typer.Exit) as ended:
-            watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, form=None)
+            watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, stream_format=None)
         with np.load(state, allow_pickle=False) as stored:
             told.append((ended.value.exit_code, capsys.readouterr(), {n: stored[n].tolist() for n in stored.files}))
     assert told[0][0] == 1
@@ -264,7 +264,7 @@ def test_history_of_a_long_stream_stays_short():
     """Buckets double in length; no row, and not the largest statistic, is lost."""
     history = StreamHistory()
     for row in range(1, 5001):
-        history.add(row, 1.0 if row % 2 else float("nan"), float(row == 1234), learning=False)
+        history.add(row, 1.0 if row % 2 else float("nan"), float(row == 1234), is_learning=False)
     again = StreamHistory.from_table(history.table())
     buckets = again.buckets
     assert len(buckets) <= 600
@@ -371,7 +371,7 @@ def test_state_is_written_though_no_more_rows_come(reference, tmp_path, monkeypa
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Waiting())))
     options = ReadOptions(x=["area"], y=["price"])
-    watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, form=None)
+    watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, stream_format=None)
     assert rows_in(state) == 4
 
 

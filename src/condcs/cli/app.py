@@ -459,7 +459,7 @@ def watch(
         report=report,
         command=_command_line(),
         as_machine=as_json,
-        form=stream_format,
+        stream_format=stream_format,
     )
 
 

@@ -43,7 +43,7 @@ from condcs.drift._watch_page import StreamHistory, watch_page
 SIGNALLED = 128
 """Exit code as of any program that a signal ends: its number is added."""
 
-NAMED = 5
+MOST_NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
 
 SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
@@ -91,24 +91,30 @@ class Watcher:
         self.history = StreamHistory()
 
     @property
-    def names(self) -> list[str]:
+    def columns(self) -> tuple[Column, ...]:
         """Columns of x, then of y."""
-        return [c.name for c in (*self.x, *self.y)]
+        return *self.x, *self.y
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [column.name for column in self.columns]
 
     def see(self, batch: Batch | RowError, title: str) -> Iterator[Unusable | Alarm]:
         """Take in rows, or one that could not be read.
 
         Yield each row that cannot be used, and each alarm; `rows` counts up to that row then. The detector is given
-        every row, so that its numbers of rows are those of the stream.
+        every row, so that its numbers of rows are those of the stream: a row that cannot be read, or has a gap, as
+        gaps.
         """
         if isinstance(batch, RowError):
             self.bad += 1
             yield self._pass_over(batch)
             return
-        columns = (*self.x, *self.y)
-        fits = np.logical_and.reduce([c.fits(cells) for c, cells in zip(columns, batch.columns, strict=True)])  # (n,)
+        pairs = zip(self.columns, batch.columns, strict=True)
+        is_usable = np.logical_and.reduce([column.fits(cells) for column, cells in pairs])  # (n,)
         # Where stretches of rows that can be used end: in front of each row that cannot, and at the end of the batch.
-        ends = np.append(np.flatnonzero(~fits), len(batch))
+        ends = np.append(np.flatnonzero(~is_usable), len(batch))
         row = 0
         while row < len(batch):
             end = int(ends[np.searchsorted(ends, row)])
@@ -128,30 +134,32 @@ class Watcher:
     def _watch(self, batch: Batch, title: str) -> int:
         """Give rows that can be used to the detector, until an alarm; return how many."""
         course = self.detector.take_until_alarm(*self._encoded(batch, title))
-        first = self.rows + 1
+        rows = zip(course.scores.tolist(), course.statistics.tolist(), course.is_learning.tolist(), strict=True)
+        for row, (score, evidence, is_learning) in enumerate(rows, start=self.rows + 1):
+            self.history.add(row, score, evidence, is_learning)
         self.rows += len(course.scores)
-        for row, (score, statistic, is_learning) in enumerate(zip(*map(np.ndarray.tolist, course), strict=True), first):
-            self.history.add(row, score, statistic, is_learning)
         return len(course.scores)
 
     def _unusable(self, row: Batch, title: str) -> Unusable:
-        """Take in a row (1,) that cannot be used."""
+        """Take in a row (1,) that cannot be used, and say why: a gap, a cell that cannot be read, or a label."""
+        # 1. A gap.
         gap = next((name for name, cells in zip(self.names, row.columns, strict=True) if cells.gaps[0]), None)
         if gap is not None:
             self.gaps += 1
             return self._pass_over(
                 Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
             )
+        # 2. A cell that is none of numbers, or of dates.
         try:
             x, y = self._encoded(row, title)
         except DataError as error:
             self.bad += 1
             return self._pass_over(error)
-        # The detector counts labels that its reference does not have.
+        # 3. A label that the reference does not have; the detector counts those.
         self.rows += 1
         self.detector.take_until_alarm(x, y)
-        columns = (*self.x, *self.y)
-        column, cells = next(pair for pair in zip(columns, row.columns, strict=True) if not pair[0].fits(pair[1])[0])
+        unseen = (pair for pair in zip(self.columns, row.columns, strict=True) if not pair[0].fits(pair[1])[0])
+        column, cells = next(unseen)
         return Unusable(
             DataError(f"{column.name!r} is {cells.labels()[0]!r}, a label that the reference does not have.")
         )
@@ -164,16 +172,13 @@ class Watcher:
 
     def _encoded(self, batch: Batch, title: str) -> tuple[FloatArray, FloatArray]:
         """Return x (n, d_x) and y (n, d_y) of rows without gaps as numbers and codes."""
-        columns = (*self.x, *self.y)
-        of_detector = self.detector.columns
-        encoded = np.column_stack(
-            [
-                # Codes are those of the detector; it takes dates for the numbers that they are here.
-                (coded if column.is_category else column).encode(cells, title)
-                for column, coded, cells in zip(columns, of_detector, batch.columns, strict=True)
-            ]
-        )
-        return encoded[:, : len(self.x)], encoded[:, len(self.x) :]
+        encoded = []
+        for column, of_detector, cells in zip(self.columns, self.detector.columns, batch.columns, strict=True):
+            # Codes are those of the detector; it takes dates for the numbers that they are here.
+            coding = of_detector if column.is_category else column
+            encoded.append(coding.encode(cells, title))  # (n,)
+        rows = np.column_stack(encoded)
+        return rows[:, : len(self.x)], rows[:, len(self.x) :]
 
     def to_bytes(self) -> bytes:
         """Return everything as an npz file with a checksum."""
@@ -268,7 +273,7 @@ class StateFile:
                         return
 
 
-def read_reference(path: str, options: ReadOptions, *, run_length: float, after_alarm: AfterAlarm) -> Reference:
+def read_reference_file(path: str, options: ReadOptions, *, run_length: float, after_alarm: AfterAlarm) -> Reference:
     """Read the reference, and describe what a detector on it depends on."""
     with open_table(path, options) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
@@ -276,7 +281,7 @@ def read_reference(path: str, options: ReadOptions, *, run_length: float, after_
         title = table.title
     columns = tell_columns([*x, *y], [(table, sample)], options, responses=dict.fromkeys(y, "y"))
     inputs, responses = tuple(columns[: len(x)]), tuple(columns[len(x) :])
-    values = _values(columns, sample.rows, title)
+    values = _values_by_column(columns, sample.rows, title)
     digest = hashlib.sha256()
     for column in columns:
         content = [column.name, column.kind, list(column.labels), column.decimal, values[column.name]]
@@ -297,30 +302,27 @@ def read_reference(path: str, options: ReadOptions, *, run_length: float, after_
 
 def new_watcher(reference: Reference) -> Watcher:
     """Make a detector on the reference."""
+    columns = (*reference.x, *reference.y)
     detector = ConditionalDriftDetector(
-        _part(reference.x, reference.table),
-        _part(reference.y, reference.table),
+        {column.name: reference.table[column.name] for column in reference.x},
+        {column.name: reference.table[column.name] for column in reference.y},
         expected_run_length=reference.about["run_length"],
         after_alarm=reference.about["after_alarm"],
-        category=[column.name for column in (*reference.x, *reference.y) if column.is_category],
+        category=[column.name for column in columns if column.is_category],
         rng=reference.about["seed"],
     )
     return Watcher(detector, reference)
 
 
-def _part(columns: Sequence[Column], values: dict[str, Any]) -> dict[str, Any]:
-    return {column.name: values[column.name] for column in columns}
-
-
-def _values(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[str, Any]:
+def _values_by_column(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[str, Any]:
     """Return the columns of some rows of cells: numbers, days since 1970, and labels as text."""
-    cells = zip(*rows, strict=True)
-    return {
-        column.name: [label_of(cell) for cell in values]
-        if column.is_category
-        else column.encode(values, title).tolist()
-        for column, values in zip(columns, cells, strict=True)
-    }
+    values: dict[str, Any] = {}
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        if column.is_category:
+            values[column.name] = [label_of(cell) for cell in cells]
+        else:
+            values[column.name] = column.encode(cells, title).tolist()
+    return values
 
 
 def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
@@ -353,14 +355,14 @@ class Notes:
         """Name a row that cannot be used, if not too many have been."""
         self._bad += 1
         self.first_bad = self.first_bad or why
-        if self._bad <= NAMED:
+        if self._bad <= MOST_NAMED:
             self.say(f"Row {row:,} of standard input is dropped: {why}", "yellow")
-        elif self._bad == NAMED + 1:
+        elif self._bad == MOST_NAMED + 1:
             self.say("Further rows that cannot be used are only counted.", "yellow")
 
 
 def run(
-    reference: str,
+    path: str,
     options: ReadOptions,
     *,
     run_length: float,
@@ -369,11 +371,12 @@ def run(
     report: Path | None = None,
     command: str = "",
     as_machine: bool,
-    form: Format | None,
+    stream_format: Format | None,
 ) -> None:
-    """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal.
+    """Watch standard input with the reference in a file; end with an exit code.
 
-    Where all rows were read, but a file could not be written, 4 is added to 0 or 1.
+    That is 1 if there was an alarm, 0 if not, 2 on errors, and 128 plus its number by a signal. Where all rows were
+    read, but a file could not be written, 4 is added to 0 or 1.
     """
     notes = Notes()
     with Stops() as stops:
@@ -381,14 +384,14 @@ def run(
         has_read_all, all_written = False, True
         try:
             check_positive("run_length", run_length, 10_000)
-            for option, path in (("--report", report), ("--state", state)):
-                if path is not None:
-                    check_file(option, path)
+            for option, file in (("--report", report), ("--state", state)):
+                if file is not None:
+                    check_file(option, file)
             with stops.waiting():
-                read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
+                reference = read_reference_file(path, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:
-                watcher, file = _resume_or_learn(read, state, stops, notes, stack)
-                _watch_input(watcher, file, options, form, stops, as_machine, notes)
+                watcher, state_file = _resume_or_learn(reference, state, stops, notes, stack)
+                _watch_input(watcher, state_file, replace(options, format=stream_format), stops, as_machine, notes)
                 has_read_all = True
                 notes.say(_account(watcher))
         except WriteError as error:
@@ -489,31 +492,30 @@ def _resume_or_learn(
 
 def _watch_input(
     watcher: Watcher,
-    file: StateFile | None,
+    state_file: StateFile | None,
     options: ReadOptions,
-    form: Format | None,
     stops: Stops,
     as_machine: bool,
     notes: Notes,
 ) -> None:
-    """Take in all rows of standard input."""
+    """Take in all rows of standard input, in the format and encoding that the options say."""
     _print_alarm(watcher, as_machine)
-    first, n_left_out = watcher.rows, 0
+    n_earlier, n_left_out = watcher.rows, 0
     with ExitStack() as stack:
         with stops.waiting():
             # A wrong byte is a matter of one row, not the end of a watch.
-            table = stack.enter_context(open_table("-", replace(options, format=form), live=True))
+            table = stack.enter_context(open_table("-", options, live=True))
         for batch in _batches(table, watcher.names, stops):
             n_rows = 1 if isinstance(batch, RowError) else len(batch)
-            with nullcontext() if file is None else file.taking_in(n_rows):
+            with nullcontext() if state_file is None else state_file.taking_in(n_rows):
                 for event in watcher.see(batch, table.title):
                     if isinstance(event, Alarm):
                         _print_alarm(watcher, as_machine)
                         continue
                     n_left_out += 1
                     if not (isinstance(event.error, Gap) and options.missing == "drop"):
-                        notes.left_out(watcher.rows - first, event.error.message)
-    n_seen = watcher.rows - first
+                        notes.left_out(watcher.rows - n_earlier, event.error.message)
+    n_seen = watcher.rows - n_earlier
     if n_seen and n_left_out == n_seen and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {n_seen:,}. {notes.first_bad}")
 

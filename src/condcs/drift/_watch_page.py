@@ -20,10 +20,20 @@ BUCKETS = 600
 _DESCRIBED = 10
 """Alarms, the last ones, that are described in sentences: the table has all of them."""
 
-_COLUMNS = 6  # of the table of buckets, which `StreamHistory.buckets` lists
-
 _LIMIT = 6.0
 """Scores beyond this count as this much in a bucket's mean, so that one outlier does not set the scale of the curve."""
+
+_CURVE_POINTS = 100
+"""Points of the curve of mean residuals: with more, their standard errors would hide it."""
+
+_LAST_ROW, _COUNT, _SUM, _SQUARES, _EVIDENCE, _IS_LEARNING = range(6)
+"""Columns of the table of buckets: the last row; how many rows have a score, the sum of these and of their squares; the
+largest evidence; and whether rows were learned."""
+
+_N_COLUMNS = 6
+
+_LEAST_EVIDENCE = 0.1
+"""Where the axis of evidence, which is logarithmic, begins: less is nothing."""
 
 _BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
@@ -32,44 +42,45 @@ class StreamHistory:
     """The course of a stream in at most 600 buckets of rows, whose length doubles whenever these are full."""
 
     def __init__(self) -> None:
-        # Last row, rows with a score, their sum, sum of squares, largest statistic, and whether rows were learned.
-        self._table = np.zeros((0, _COLUMNS))
-        self._length = 1
+        self.buckets: FloatArray = np.zeros((0, _N_COLUMNS))
+        self._length = 1  # rows of a bucket
 
-    def add(self, row: int, score: float, statistic: float, learning: bool) -> None:
+    def add(self, row: int, score: float, evidence: float, is_learning: bool) -> None:
         """Add a row."""
-        fresh = not len(self._table) or (row - 1) % self._length == 0
-        if fresh and len(self._table) == BUCKETS:
-            pairs = self._table.reshape(-1, 2, _COLUMNS)
-            self._table = np.column_stack([pairs[:, 1, 0], pairs[:, :, 1:4].sum(axis=1), pairs[:, :, 4:].max(axis=1)])
-            self._length *= 2
-            fresh = (row - 1) % self._length == 0
-        if fresh:
-            self._table = np.vstack([self._table, np.zeros((1, _COLUMNS))])
-        last = self._table[-1]
-        last[0] = row
+        if (row - 1) % self._length == 0 and len(self.buckets) == BUCKETS:
+            self._join_pairs()
+        if not len(self.buckets) or (row - 1) % self._length == 0:
+            self.buckets = np.vstack([self.buckets, np.zeros((1, _N_COLUMNS))])
+        bucket = self.buckets[-1]
+        bucket[_LAST_ROW] = row
         if np.isfinite(score):
             limited = float(np.clip(score, -_LIMIT, _LIMIT))
-            last[1:4] += 1, limited, limited**2
-        last[4:] = np.maximum(last[4:], [statistic, learning])
+            bucket[_COUNT] += 1
+            bucket[_SUM] += limited
+            bucket[_SQUARES] += limited**2
+        bucket[_EVIDENCE] = max(bucket[_EVIDENCE], evidence)
+        bucket[_IS_LEARNING] = max(bucket[_IS_LEARNING], is_learning)
+
+    def _join_pairs(self) -> None:
+        """Make one bucket of every two."""
+        first, second = self.buckets[::2], self.buckets[1::2]
+        joined = np.maximum(first, second)
+        summed = [_COUNT, _SUM, _SQUARES]
+        joined[:, summed] = first[:, summed] + second[:, summed]
+        self.buckets, self._length = joined, 2 * self._length
 
     def table(self) -> FloatArray:
-        """Return everything as one array."""
-        return np.vstack([np.full((1, _COLUMNS), float(self._length)), self._table])
+        """Return everything as one array: the length of a bucket, and below it the buckets."""
+        return np.vstack([np.full((1, _N_COLUMNS), float(self._length)), self.buckets])
 
     @classmethod
     def from_table(cls, table: FloatArray) -> StreamHistory:
         """Undo `table`."""
-        if table.ndim != 2 or table.shape[1] != _COLUMNS or not 1 <= len(table) <= BUCKETS + 1:
+        if table.ndim != 2 or table.shape[1] != _N_COLUMNS or not 1 <= len(table) <= BUCKETS + 1:
             raise ValueError(f"history of shape {table.shape}")
         history = cls()
-        history._table, history._length = np.asarray(table[1:], np.float64), int(table[0, 0])
+        history.buckets, history._length = np.asarray(table[1:], np.float64), int(table[0, 0])
         return history
-
-    @property
-    def buckets(self) -> FloatArray:
-        """Last row, rows with a score, their sum and sum of squares, largest statistic, whether rows were learned."""
-        return self._table
 
 
 def watch_page(
@@ -145,29 +156,36 @@ def _sides(alarm: Alarm) -> list[str]:
 def _witness_words(alarm: Alarm) -> str:
     if alarm.witness_value is None:
         return ""
-    inputs = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in alarm.witness_at.items())
-    return f" The local divergence is largest, {alarm.witness_value:.3g}, at {inputs}."
+    inputs = [
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in alarm.witness_at.items()
+    ]
+    return f" The local divergence is largest, {alarm.witness_value:.3g}, at {', '.join(inputs)}."
 
 
 def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: float) -> Any:
     """Draw residuals and evidence over rows."""
     figure, (above, below) = drawing(8, 4.4, 2, 1, sharex=True)
-    last, count, total, squares, statistic, learning = history.buckets.T
-    groups = np.arange(len(last)) // max(1, len(last) // 100)
-    sums = [np.bincount(groups, values) for values in (count, total, squares)]
+    last_rows, counts, sums, squares, evidence, is_learning = history.buckets.T
+    # 1. Mean residuals with two standard errors, of several buckets each.
+    groups = np.arange(len(last_rows)) // max(1, len(last_rows) // _CURVE_POINTS)
+    middles = np.bincount(groups, last_rows) / np.bincount(groups)
+    counts, sums, squares = (np.bincount(groups, column) for column in (counts, sums, squares))
     # Lines are broken where rows were learned.
-    rows = np.where(sums[0] > 1, sums[0], np.nan)
-    at, mean = np.bincount(groups, last) / np.bincount(groups), sums[1] / rows
-    error = 2 * np.sqrt(np.maximum(sums[2] / rows - mean**2, 0) / rows)
-    above.fill_between(at, mean - error, mean + error, color=_BLUE, alpha=0.25, lw=0)
-    above.plot(at, mean, color=_BLUE, lw=1.2)
+    counts = np.where(counts > 1, counts, np.nan)
+    means = sums / counts
+    errors = 2 * np.sqrt(np.maximum(squares / counts - means**2, 0) / counts)
+    above.fill_between(middles, means - errors, means + errors, color=_BLUE, alpha=0.25, lw=0)
+    above.plot(middles, means, color=_BLUE, lw=1.2)
     above.axhline(0, color=_GREY, lw=0.8)
-    evidence = np.where((learning > 0) & (statistic == 0), np.nan, np.log10(np.maximum(statistic, 0.1)))
-    below.plot(last, evidence, color=_BLUE, lw=1.2)
+    # 2. The evidence of each bucket; there is none where all rows were learned.
+    logs = np.where((is_learning > 0) & (evidence == 0), np.nan, np.log10(np.maximum(evidence, _LEAST_EVIDENCE)))
+    below.plot(last_rows, logs, color=_BLUE, lw=1.2)
     below.axhline(np.log10(threshold), color=_GREY, lw=1, ls="--")
-    learned = {"where": learning > 0, "step": "pre", "color": _GREY, "alpha": 0.18, "lw": 0}
+    # 3. Where rows were learned, and where changes began and were noticed.
+    learned = {"where": is_learning > 0, "step": "pre", "color": _GREY, "alpha": 0.18, "lw": 0}
     for axes in (above, below):
-        axes.fill_between(last, 0, 1, transform=axes.get_xaxis_transform(), **learned)
+        axes.fill_between(last_rows, 0, 1, transform=axes.get_xaxis_transform(), **learned)
         for alarm in alarms:
             axes.axvspan(*alarm.since_range, color=_RED, alpha=0.18, lw=0)
             axes.axvline(alarm.row, color=_RED, lw=1.4)
