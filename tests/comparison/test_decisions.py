@@ -17,7 +17,7 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_ROWS, rows_within
-from condcs.comparison._wording import answers, effect_words, effects
+from condcs.comparison._wording import answers_table, effect_words, effects_table
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -101,11 +101,11 @@ def test_an_interval_of_another_level_stood_under_the_title_95_percent():
         assert effect.size.confidence_level == effect.average.confidence_level == pytest.approx(0.99)
         assert effect.spread.change.confidence_level == pytest.approx(0.995)
         assert effect.to_dict()["spread"]["change"]["confidence_level"] == pytest.approx(0.995)
-    lines = effects(found)
+    lines = effects_table(found)
     assert lines.columns[-1] == "interval"
     assert [row[-1].rpartition("(")[2] for row in lines.rows] == 2 * ["99%)", "99%)", "99.5%)"]
     labels = [table.assign(price=table.price > 0) for table in tables]
-    assert effects(condcs.compare(*labels, y="price", x="area", **QUICK)).columns[-1] == "95% interval"
+    assert effects_table(condcs.compare(*labels, y="price", x="area", **QUICK)).columns[-1] == "95% interval"
 
 
 def test_intervals_of_regions_were_of_95_percent_at_every_level():
@@ -131,9 +131,9 @@ def test_an_overlap_of_1_stood_beside_a_change(tmp_path):
     found = condcs.compare(before, now, **OPTIONS)
     assert found.relation_changed
     assert "verlap compares" not in found.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert answers(found).columns == ("question", "answer", "p-value")
+    assert answers_table(found).columns == ("question", "answer", "p-value")
     limited = condcs.compare(before, now, tolerance=Limits(min_effect=0.05), **OPTIONS)
-    assert answers(limited).columns[-2:] == ("overlap", "95% interval")
+    assert answers_table(limited).columns[-2:] == ("overlap", "95% interval")
     assert "leaves an overlap of 1.000" in limited.report(tmp_path / "page.html").read_text(encoding="utf-8")
 
 

@@ -264,8 +264,8 @@ def test_sizes_of_a_sample_of_rows_were_fitted_without_the_clusters(monkeypatch)
 @pytest.mark.parametrize(("asked", "drawn"), [(99, 499), (999, 999)])
 def test_resamples_of_regions_were_499_whatever_was_asked_for(monkeypatch, asked, drawn):
     counts = []
-    original = _steps.explained
-    monkeypatch.setattr(_steps, "explained", lambda *a, **o: counts.append(o["n_resamples"]) or original(*a, **o))
+    original = _steps.explain_pool
+    monkeypatch.setattr(_steps, "explain_pool", lambda *a, **o: counts.append(o["n_resamples"]) or original(*a, **o))
     pair = pair_in_a_corner(0)
     compare_pair(pair, Run(asked, 0, 1, lambda step: None), alpha=0.05)
     assert counts == [drawn]

@@ -23,7 +23,7 @@ from condcs.comparison import _comparing
 from condcs.comparison._comparing import failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._wording import WordTable, answers, where
+from condcs.comparison._wording import WordTable, answers_table, regions_table
 from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
@@ -100,7 +100,7 @@ def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> 
 
 def print_comparison(comparison: AnyComparison, console: Terminal) -> None:
     """Print all that is said."""
-    for kind, content in comparison._said():
+    for kind, content in comparison._passages():
         if kind == "notes":
             for note in content:
                 console.print(f"[yellow]- {foreign(note)}[/yellow]")
@@ -182,7 +182,7 @@ def as_markdown(comparison: AnyComparison) -> str:
     # No evidence is no all-clear, and has no green.
     mark = "🔴" if comparison.relation_changed else "⚪"
     parts, about = [f"### {mark} {_escaped(comparison.verdict)}"], ""
-    for kind, content in comparison._said():
+    for kind, content in comparison._passages():
         if kind == "table":
             parts.append(_markdown_table(content))
         elif kind == "about":
@@ -194,7 +194,7 @@ def as_markdown(comparison: AnyComparison) -> str:
 
 def _of_pair(comparison: Comparison) -> list[tuple[str, str | None, str]]:
     """Return tests: a name, a message if it failed, and all that was found."""
-    lines = answers(comparison)
+    lines = answers_table(comparison)
     inputs, relation = (_record(lines, row) for row in lines.rows)
     changed = comparison.relation_changed
     tests: list[tuple[str, str | None, str]] = [
@@ -202,7 +202,7 @@ def _of_pair(comparison: Comparison) -> list[tuple[str, str | None, str]]:
         ("relation", comparison.verdict if changed else None, failure_words(comparison) if changed else relation),
     ]
     if changed and comparison.regions:
-        rows = where(comparison)
+        rows = regions_table(comparison)
         for number, row in enumerate(rows.rows, start=1):
             # Numbered: a name that had the bounds in it would be another test every time.
             region = row[0] if row[0] == "everywhere" else f"where {row[0]}"

@@ -19,18 +19,18 @@ from condcs.comparison._result import Comparison
 from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Location, Shift
 from condcs.comparison._wording import (
-    NOWHERE,
+    NO_REGION,
     WordTable,
     account_words,
-    answers,
+    answers_table,
     as_date,
     column_words,
-    effects,
+    effects_table,
     interval_title,
-    loss_parts,
-    overall,
-    unseen,
-    where,
+    loss_table,
+    overall_rows,
+    regions_table,
+    undetectable_words,
 )
 from condcs.report._page import Page, drawing
 
@@ -101,8 +101,8 @@ def compare_page(comparison: Comparison, command: str | None = None) -> Page:
     lead = f"{pair.current.title} against {pair.reference.title}: {y}, given {column_words(pair.x)}."
     page = Page(f"Did the relation of {y} to its inputs change?", lead)
     page.verdict(comparison.verdict, _TONES[comparison.decision])
-    _sizes(page, comparison)
-    _loss(page, comparison)
+    _how_large(page, comparison)
+    _why_the_loss_changed(page, comparison)
     _where(page, comparison)
     _inputs(page, comparison)
     _evidence(page, comparison)
@@ -114,22 +114,21 @@ def compare_page(comparison: Comparison, command: str | None = None) -> Page:
     return page
 
 
-def _sizes(page: Page, comparison: Comparison) -> None:
+def _how_large(page: Page, comparison: Comparison) -> None:
     """Show how much y changed: for the same inputs, and over all rows."""
     page.section("How large")
-    if effects(comparison).rows:
-        _lines(
-            page, effects(comparison), "For the same inputs: rows of both tables whose inputs are alike are compared."
-        )
+    effects = effects_table(comparison)
+    if effects.rows:
+        _add_table(page, effects, "For the same inputs: rows of both tables whose inputs are alike are compared.")
     if comparison.limits.are_set and comparison.decision != "changed":
-        page.text(unseen(comparison))
+        page.text(undetectable_words(comparison))
     page.table(
         ["all rows, whatever their inputs", *comparison.sides],
-        overall(comparison),
+        overall_rows(comparison),
     )
 
 
-def _loss(page: Page, comparison: Comparison) -> None:
+def _why_the_loss_changed(page: Page, comparison: Comparison) -> None:
     """Show why the mean loss changed, if a loss was asked for."""
     if comparison.loss_change is None:
         return
@@ -142,10 +141,10 @@ def _loss(page: Page, comparison: Comparison) -> None:
         caption=f"Mean loss before and now, and what lies between them; lines are {interval_title(loss.total)}s of the "
         "parts.",
     )
-    _lines(page, loss_parts(comparison))
+    _add_table(page, loss_table(comparison))
 
 
-def _lines(page: Page, lines: WordTable, caption: str = "") -> None:
+def _add_table(page: Page, lines: WordTable, caption: str = "") -> None:
     page.table(lines.columns, lines.rows, caption)
 
 
@@ -162,9 +161,9 @@ def _where(page: Page, comparison: Comparison) -> None:
             "differs in the pictures."
         )
     elif not comparison.regions:
-        page.text(NOWHERE)
+        page.text(NO_REGION)
     else:
-        _lines(page, where(comparison), _REGIONS)
+        _add_table(page, regions_table(comparison), _REGIONS)
     for column_index in telling_columns(comparison):
         column, response = location.pair.x[column_index], response_title(location)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
@@ -195,7 +194,7 @@ def _inputs(page: Page, comparison: Comparison) -> None:
         # Without a region it is unknown which inputs the change involves.
         involvement = f"{change.involvement:.0%}" if comparison.regions else None
         # Mean and spread, or the two labels whose shares differ most.
-        how = _how(column, change.summaries[:2])
+        how = _shift_words(column, change.summaries[:2])
         rows.append([change.name, involvement, show_p(change.pvalue), *change.sparklines, how])
     page.section("The inputs")
     page.table(
@@ -207,8 +206,8 @@ def _inputs(page: Page, comparison: Comparison) -> None:
     )
 
 
-def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
-    """Say how an input was distributed before and is now."""
+def _shift_words(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
+    """Say how an input is distributed in both tables."""
     if column.is_category:
         return "; ".join(f"{what} {share_p:.0%} → {share_q:.0%}" for what, share_p, share_q in summaries)
     (_, *means), (_, *spreads) = summaries
@@ -222,7 +221,7 @@ def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
 def _evidence(page: Page, comparison: Comparison) -> None:
     """Show both tests, their views, and how far they can be trusted."""
     page.section("How sure")
-    _lines(page, answers(comparison))
+    _add_table(page, answers_table(comparison))
     if comparison.limits.min_effect is not None:
         page.text(_OVERLAP)
     for shift, what in ((comparison.inputs, "inputs"), (comparison.relation, "relation")):
@@ -246,14 +245,14 @@ def _evidence(page: Page, comparison: Comparison) -> None:
             {
                 "check of balance": f"{diagnostics['balance']}, p = {show_p(diagnostics['balance_pvalue'])} (small if "
                 "the estimated probability of the table given the inputs does not explain how the inputs differ)",
-                "independence of rows": _independence(comparison.row_dependence),
+                "independence of rows": _independence_words(comparison.row_dependence),
                 "effective rows": f"{diagnostics['effective_rows']:,.0f} (the number of rows with the same information "
                 "if the tables overlapped fully)",
             }
         )
 
 
-def _independence(rows: RowDependence) -> str:
+def _independence_words(rows: RowDependence) -> str:
     """Say what is known of the dependence of rows on their neighbours, and of copies."""
     copies = f"copies of other rows: {sum(rows.copies):,}" if rows.has_copies else "no copies"
     if rows.pvalues is None or rows.autocorrelations is None or rows.lags is None:

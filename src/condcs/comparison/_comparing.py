@@ -34,7 +34,7 @@ from condcs.comparison._steps import (
     locate_change,
     measure_sizes,
 )
-from condcs.comparison._wording import responses, set_lines, sizes, where
+from condcs.comparison._wording import overall_sentences, regions_table, table_accounts, table_lines
 
 STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.55, "where": 0.12, "how large": 0.13}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes: only a bar of progress is
@@ -372,9 +372,9 @@ def assert_same_relation(
 def failure_words(comparison: Comparison) -> str:
     """Say what changed and where, the answer first: pytest shows the first line in its summary."""
     blocks = [
-        [comparison.verdict, *responses(comparison)],
-        set_lines(where(comparison)) if comparison.regions else [],
-        [f"{role}: {title}, {rows}" for role, title, rows in sizes(comparison).rows],
+        [comparison.verdict, *overall_sentences(comparison)],
+        table_lines(regions_table(comparison)) if comparison.regions else [],
+        [f"{role}: {title}, {rows}" for role, title, rows in table_accounts(comparison).rows],
         [f"- {note}" for note in comparison.notes],
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)

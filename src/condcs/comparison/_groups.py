@@ -35,21 +35,21 @@ from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels
 from condcs.comparison._wording import (
     BEFORE_AND_NOW,
-    Block,
+    Passage,
     WordTable,
+    about_variables,
     change_at_same_inputs,
     change_title,
     change_words,
-    effects,
-    overall,
-    variables,
-    where,
+    effects_table,
+    overall_rows,
+    regions_table,
 )
 from condcs.report._page import Page
 
-SCHEMA = "condcs/compare-groups/1"
+GROUPS_SCHEMA = "condcs/compare-groups/1"
 
-_GROUP_ROWS = 2000
+_MOST_GROUP_ROWS = 2000
 """Rows of each group that are compared, by default: there are up to 50 groups, and with the rest for a reference each
 of them takes a comparison per group that differs."""
 
@@ -154,7 +154,7 @@ class GroupComparison(ByValue, Reported):
     def __repr__(self) -> str:
         return summarised(self, self.verdict)
 
-    def _said(self) -> list[Block]:
+    def _passages(self) -> list[Passage]:
         return [
             ("about", (("table", f"{self.title}, by {self.column}"), *self.variables)),
             ("table", self.lines()),
@@ -172,7 +172,7 @@ class GroupComparison(ByValue, Reported):
     @property
     def variables(self) -> tuple[tuple[str, str], ...]:
         """The columns of y and of x, of the first comparison."""
-        return variables(self.comparisons[0])
+        return about_variables(self.comparisons[0])
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class GroupComparison(ByValue, Reported):
         for name, comparison, p, is_bound, p_inputs in zip(
             self.names, self.comparisons, self.pvalues, self.pvalue_is_bound, self.inputs_pvalues, strict=True
         ):
-            _, of_reference, of_group = overall(comparison)[0]
+            _, of_reference, of_group = overall_rows(comparison)[0]
             rows.append(
                 (
                     name,
@@ -214,7 +214,7 @@ class GroupComparison(ByValue, Reported):
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""
         return {
-            "schema": SCHEMA,
+            "schema": GROUPS_SCHEMA,
             "condcs": condcs.__version__,
             "table": self.title,
             "group": self.column,
@@ -283,11 +283,11 @@ def _about_group(page: Page, title: str, comparison: Comparison) -> None:
     """Show what y does in a group for the same inputs, and where."""
     page.section(title)
     page.text(f"For the same inputs, {change_words(comparison)}.")
-    lines = effects(comparison)
+    lines = effects_table(comparison)
     if lines.rows:
         page.table(lines.columns, lines.rows)
     if comparison.regions:
-        regions = where(comparison)
+        regions = regions_table(comparison)
         page.table(regions.columns, regions.rows)
 
 
@@ -373,7 +373,7 @@ def compare_groups(
         )
     check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
-    most_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
+    most_rows = _MOST_GROUP_ROWS if tables.max_rows is None else tables.max_rows
     reading = ReadOptions(**{**vars(tables), "max_rows": most_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
     tell("reading")
     groups = read_groups(source, group, reading)

@@ -22,7 +22,7 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Location, Shift, Sizes, response_summary
-from condcs.comparison._wording import BEFORE_AND_NOW, Block, as_text, said, verdict_words
+from condcs.comparison._wording import BEFORE_AND_NOW, Passage, all_passages, as_text, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
@@ -32,11 +32,11 @@ class Reported(Printable):
     """A result with words and a page: in a terminal, in a file, or in a notebook."""
 
     @abstractmethod
-    def _said(self) -> list[Block]:
+    def _passages(self) -> list[Passage]:
         """Return everything that is said, in order."""
 
     def __str__(self) -> str:
-        return as_text(self._said())
+        return as_text(self._passages())
 
     @abstractmethod
     def _page(self, command: str | None = None) -> Page:
@@ -68,7 +68,7 @@ class Reported(Printable):
         return self._page(command).write(path)
 
 
-SCHEMA = "condcs/compare/1"
+COMPARISON_SCHEMA = "condcs/compare/1"
 """Of `to_dict`, described in docs/schemas. New keys keep the number; a key that goes, or means something else, raises
 it."""
 _MOST_NAMES = 12
@@ -223,8 +223,8 @@ class Comparison(ByValue, Reported):
     def __repr__(self) -> str:
         return summarised(self, self.verdict)
 
-    def _said(self) -> list[Block]:
-        return said(self)
+    def _passages(self) -> list[Passage]:
+        return all_passages(self)
 
     @public
     def plot(self, column: str | None = None) -> Any:
@@ -252,7 +252,7 @@ class Comparison(ByValue, Reported):
         """Return everything that was found as plain values: what ``condcs compare --json`` prints."""
         pair = self.pair
         return {
-            "schema": SCHEMA,
+            "schema": COMPARISON_SCHEMA,
             "condcs": condcs.__version__,
             "changed": self.relation_changed,
             "inputs_shifted": self.inputs_shifted,

@@ -1,4 +1,8 @@
-"""Numbers, columns and rows of a comparison in words: the same in the terminal, on the page and in a notebook."""
+"""Numbers, columns and rows of a comparison in words: the same in the terminal, on the page and in a notebook.
+
+`all_passages` is everything that is said of a comparison, in order. Its verdict, the first sentence, is made in
+`_answer`: what y does now for the same inputs, or how small a change would not have been seen.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,32 @@ if TYPE_CHECKING:
     from condcs.comparison._steps import Shift
 
 
-_LEAST_IN_COMMON = 0.05
-"""Part of the rows that must be worth something for effects to be said: an effect of fewer speaks of hardly any of the
-rows, and the verdict says so instead."""
+_LEAST_EFFECTIVE_SHARE = 0.05
+"""Effective rows, as a share of all, from which on effects are stated. With fewer, an effect holds for the inputs of
+hardly any row, and the verdict says so instead."""
 _MANY_INPUTS = 10
-"""Inputs from which on an answer without evidence says that fewer would show more: of a few, a reader leaves none
-out."""
-_SOME_DEPENDENCE, _DEPENDENCE_BY_CHANCE = 0.02, 13.0
-"""Share of the variance of y that an input must explain to be named as one that y depends on: a fiftieth, and more than
-chance gives. By chance, ten bins explain 13 of n rows' variance beyond the 9 that are expected once in a hundred inputs
-(chi-squared with 9 degrees of freedom above 22)."""
-_MOST_TELLING_INPUTS, _MOST_RESPONSES_UNSEEN, _MOST_EFFECTS = 3, 2, 3
-"""Inputs that are named, responses whose smallest visible change is given, and effects that are told in one sentence,
-at most: a longer one is not read."""
+"""Inputs from which on an answer without evidence suggests to compare fewer: of fewer than these, there are hardly any
+to leave out."""
+_LEAST_DEPENDENCE = 0.02
+"""Share of the variance of y that an input must explain to be named as one that y depends on: a fiftieth."""
+_DEPENDENCE_BY_CHANCE = 13.0
+"""Of n rows an input must also explain more than this number divided by n. Ten bins explain 9/n of the variance if y
+does not depend on them, and 13/n more than that in one of a hundred inputs (22 is the 99% quantile of chi-squared with
+9 degrees of freedom)."""
+_MOST_TELLING_INPUTS = 3
+"""Inputs that are named in one sentence at most; more make it too long to read."""
+_MOST_RESPONSES = 2
+"""Responses whose undetectable changes are given in one sentence at most, for the same reason."""
+_MOST_EFFECTS = 3
+"""Effects that are told in one sentence at most, for the same reason."""
+_SPREAD_VIEWS = frozenset({"spread", "spread along x"})
+"""Views of the test that see how far y scatters."""
+
+BEFORE_AND_NOW = "before", "now"
+"""The reference and the current table, in sentences."""
+
+NO_REGION = "No region by itself shows the change clearly enough to be named."
+"""Stands in place of the table of regions if there is none."""
 
 
 def account_words(account: Account, seed: int) -> str:
@@ -60,7 +77,7 @@ def as_date(days: float) -> str:
 
 @dataclass(frozen=True)
 class WordTable:
-    """A table of words; columns named in `numbers` are set flush right, those in `intervals` stand back."""
+    """A table of words; columns named in `numbers` are set flush right, those in `intervals` are printed dim."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -68,24 +85,25 @@ class WordTable:
     intervals: frozenset[str] = frozenset()
 
 
-Block = tuple[Literal["about", "answer", "table", "notes"], Any]
-"""A part of what is said: pairs of a name and words, sentences of which the first is the answer, a table, or notes."""
+Passage = tuple[Literal["about", "answer", "table", "notes"], Any]
+"""A part of what is said, and its kind: pairs of a name and words ("about"), sentences of which the first is the
+answer, a `WordTable`, or notes."""
 
 
-def sizes(comparison: Comparison) -> WordTable:
+def table_accounts(comparison: Comparison) -> WordTable:
     """Say what became of the rows of each table."""
     roles = (("reference", comparison.pair.reference), ("current", comparison.pair.current))
     rows = tuple((role, account.title, account_words(account, comparison.seed)) for role, account in roles)
     return WordTable(("table", "title", "rows"), rows)
 
 
-def about(comparison: Comparison) -> list[tuple[str, str]]:
+def about_comparison(comparison: Comparison) -> list[tuple[str, str]]:
     """Say which tables were compared, and which of their columns."""
-    tables = [(role, f"{title}, {rows}") for role, title, rows in sizes(comparison).rows]
-    return [*tables, *variables(comparison)]
+    tables = [(role, f"{title}, {rows}") for role, title, rows in table_accounts(comparison).rows]
+    return [*tables, *about_variables(comparison)]
 
 
-def variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
+def about_variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     """Name the columns of y and of x."""
     return ("y", column_words(comparison.pair.y)), ("given x", column_words(comparison.pair.x))
 
@@ -99,43 +117,44 @@ def _answer(comparison: Comparison) -> str:
     """Give the answer, the first sentence without statistics: what y does now for the same inputs, then how sure."""
     y = ", ".join(column.name for column in comparison.pair.y)
     p = f"p = {show_p(comparison.relation.pvalue)}"
-    shifted = "no evidence that the inputs shifted"
-    if comparison.inputs_shifted:
-        shifted = "the inputs themselves shifted" + (
-            " as well" if comparison.decision == "changed" else " (covariate shift)"
-        )
+    if not comparison.inputs_shifted:
+        shifted = "no evidence that the inputs shifted"
+    elif comparison.decision == "changed":
+        shifted = "the inputs themselves shifted as well"
+    else:
+        shifted = "the inputs themselves shifted (covariate shift)"
     if comparison.decision == "changed":
         words = change_words(comparison)
         return f"For the same inputs, {words}. The relation of {y} to the inputs changed ({p}); {shifted}."
     if comparison.decision == "same":
-        most = _range(comparison, only_most=True)
-        return f"The relation of {y} to the inputs is the same within {_limit(comparison)}: {most}; {shifted}."
+        most = _bounds_words(comparison, only_most=True)
+        return f"The relation of {y} to the inputs is the same within {_limit_words(comparison)}: {most}; {shifted}."
     if comparison.limits.are_set:
         return (
-            f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(comparison)}: "
-            f"{_range(comparison)} ({p}); {shifted}."
+            f"Undecided whether the relation of {y} to the inputs changed by more than {_limit_words(comparison)}: "
+            f"{_bounds_words(comparison)} ({p}); {shifted}."
         )
-    nothing = f"no evidence that the relation of {y} to the inputs changed ({p})"
-    if _is_apart(comparison):
+    evidence = f"evidence that the relation of {y} to the inputs changed ({p})"
+    if _hardly_overlaps(comparison):
         rows = len(comparison.pair.xp) + len(comparison.pair.xq)
         effective_rows = comparison.relation.diagnostics["effective_rows"]
         return (
             f"The two tables have hardly any inputs in common, so that little can be said about {y} for the same "
             f"inputs: {rows:,} rows are as informative as {effective_rows:.0f} would be with full overlap. There "
-            f"is {nothing}, but a change is not ruled out; {shifted}."
+            f"is no {evidence}, but a change is not ruled out; {shifted}."
         )
-    return f"N{nothing[1:]}; {shifted}. {unseen(comparison)}"
+    return f"No {evidence}; {shifted}. {undetectable_words(comparison)}"
 
 
-def _is_apart(comparison: Comparison) -> bool:
-    """Whether there is hardly anything to compare: too few rows, or a small share of them, have counterparts."""
+def _hardly_overlaps(comparison: Comparison) -> bool:
+    """Whether there is hardly anything to compare: too few rows, or a small share of them, are informative."""
     rows = len(comparison.pair.xp) + len(comparison.pair.xq)
     diagnostics = comparison.relation.diagnostics
-    return bool(diagnostics["hardly_overlaps"] or diagnostics["effective_rows"] < _LEAST_IN_COMMON * rows)
+    return bool(diagnostics["hardly_overlaps"] or diagnostics["effective_rows"] < _LEAST_EFFECTIVE_SHARE * rows)
 
 
-def unseen(comparison: Comparison) -> str:
-    """Say how small a change these rows would not show, so that no evidence does not read as no change."""
+def undetectable_words(comparison: Comparison) -> str:
+    """Say how large a change these rows can miss, so that no evidence is not taken for no change."""
     pair = comparison.pair
     pooled_y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
     shifts = []
@@ -146,38 +165,32 @@ def unseen(comparison: Comparison) -> str:
             f"by less than {_amount(column, size)}" if size < largest else "of any size"
             for size in (effect.detectable, effect.detectable_in_part)
         )
-        shifts.append(f"a shift of {_what(column)} {everywhere} everywhere, or {in_part} in a tenth of the rows")
-    said = ", and ".join(shifts[:_MOST_RESPONSES_UNSEEN])
+        shifts.append(
+            f"a shift of {_response_name(column)} {everywhere} everywhere, or {in_part} in a tenth of the rows"
+        )
+    said = ", and ".join(shifts[:_MOST_RESPONSES])
     words = f"Small changes are not ruled out: these rows can miss {said}."
     if len(pair.x) < _MANY_INPUTS:
         return words
     # So many inputs hide what happens in a few of them.
-    names = _telling_inputs(comparison)
-    fewer = f" {pair.y[0].name} depends most on {_listed(names)}." if names else ""
+    names = _inputs_that_y_depends_on(comparison)
+    fewer = f" {pair.y[0].name} depends most on {_enumerated(names)}." if names else ""
     return (
         f"{words} With {len(pair.x)} inputs, changes in a few places are hard to see: fewer inputs, or more rows, show "
         f"more.{fewer}"
     )
 
 
-def _telling_inputs(comparison: Comparison) -> list[str]:
+def _inputs_that_y_depends_on(comparison: Comparison) -> list[str]:
     """Name the inputs that the first response depends on most, as far as that is more than chance."""
     pair, dependence = comparison.pair, comparison.location.dependence
-    least = max(_SOME_DEPENDENCE, _DEPENDENCE_BY_CHANCE / (len(pair.xp) + len(pair.xq)))
+    least = max(_LEAST_DEPENDENCE, _DEPENDENCE_BY_CHANCE / (len(pair.xp) + len(pair.xq)))
     by_dependence = np.argsort(-np.array(dependence), kind="stable")
     return [pair.x[k].name for k in by_dependence[:_MOST_TELLING_INPUTS] if dependence[k] > least]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _enumerated(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-BEFORE_AND_NOW = "before", "now"
-"""The reference and the current table, in sentences."""
-
-
-_SPREAD_VIEWS = frozenset({"spread", "spread along x"})
-"""Views of the test that see how far y scatters."""
 
 
 def _is_spread_seen(comparison: Comparison) -> bool:
@@ -193,25 +206,28 @@ def _is_spread_seen(comparison: Comparison) -> bool:
 def effect_words(
     column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW, *, spread_seen: bool = True
 ) -> list[str]:
-    """Say what a response does for the same inputs, as far as intervals, and the test of the spread, are sure of it."""
+    """Say what a response does for the same inputs: each change whose interval excludes 0.
+
+    A change of the spread must also have been seen by the test, which `spread_seen` says.
+    """
     sentences = []
-    average, size = effect.average, effect.size
-    if average is not None and _sure(average):
-        uneven = size.low > max(abs(average.low), abs(average.high))
+    average, size, response, unit = effect.average, effect.size, _response_name(column), _unit(column)
+    if average is not None and _excludes_zero(average):
         nearer, farther = sorted((abs(average.low), abs(average.high)))
         value, low, high = _amounts(column, abs(average.value), nearer, farther)
-        sentences.append(
-            f"{_what(column)} is {value}{_unit(column)} {'higher' if average.value > 0 else 'lower'} on average "
-            f"({low} to {high})" + (", but not equally everywhere" if uneven else "")
-        )
+        direction = "higher" if average.value > 0 else "lower"
+        # Equal everywhere, a change would have its average as its root mean square.
+        where = ", but not equally everywhere" if size.low > farther else ""
+        sentences.append(f"{response} is {value}{unit} {direction} on average ({low} to {high}){where}")
     elif size.low > 0:
         value, low, high = _amounts(column, *size)
-        sentences.append(
-            f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {value}{_unit(column)} "
-            f"({low} to {high})" + ("" if _is_plural(column) else ", up in some places and down in others")
-        )
+        if _is_plural(column):
+            sentences.append(f"{response} differ by about {value}{unit} ({low} to {high})")
+        else:
+            where = ", up in some places and down in others"
+            sentences.append(f"{response} differs by about {value}{unit} ({low} to {high}){where}")
     spread = effect.spread
-    if spread is not None and spread_seen and _sure(spread.change):
+    if spread is not None and spread_seen and _excludes_zero(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         in_first, in_second = alike(spread.reference, spread.current, length=spread.change.high - spread.change.low)
         deviation = f"standard deviation {in_first} {sides[0]}, {in_second} {sides[1]}"
@@ -223,15 +239,15 @@ def change_words(comparison: Comparison) -> str:
     """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
 
     def every_effect(*, spread_seen: bool) -> list[str]:
-        words: list[str] = []
+        sentences: list[str] = []
         for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
-            words += effect_words(column, effect, comparison.sides, spread_seen=spread_seen)
-        return words
+            sentences += effect_words(column, effect, comparison.sides, spread_seen=spread_seen)
+        return sentences
 
     # If the interval of the spread is all there is, it is said: "about the same spread" would contradict it.
     words = every_effect(spread_seen=_is_spread_seen(comparison)) or every_effect(spread_seen=True)
     y = ", ".join(column.name for column in comparison.pair.y)
-    if _is_apart(comparison):
+    if _hardly_overlaps(comparison):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
     about_the_same = "shares" if all(column.is_category for column in comparison.pair.y) else "mean and spread"
     said = (
@@ -247,7 +263,7 @@ def change_words(comparison: Comparison) -> str:
     return f"{said}, most clearly where {region.words} ({change.words}: {in_first} {first}, {in_second} {second})"
 
 
-def _limit(comparison: Comparison) -> str:
+def _limit_words(comparison: Comparison) -> str:
     """Say how large a change must be to matter."""
     limits, words = comparison.limits, list[str]()
     if limits.tolerance is not None:
@@ -257,24 +273,24 @@ def _limit(comparison: Comparison) -> str:
     return " and ".join(words)
 
 
-def _range(comparison: Comparison, *, only_most: bool = False) -> str:
+def _bounds_words(comparison: Comparison, *, only_most: bool = False) -> str:
     """Say between which bounds the change lies, or only below which, in the units of each limit."""
     words = []
     if comparison.limits.tolerance is not None:
         for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
             low, high = effect.bounds
-            of = _what(column) if column.is_category else f"mean and spread of {column.name}"
+            of = _response_name(column) if column.is_category else f"mean and spread of {column.name}"
             least, most = _amounts(column, low, high)
             least = f"{least} to " if low > 0 and not only_most else "at most "
             differ = "differ" if not column.is_category or _is_plural(column) else "differs"
             words.append(f"for the same inputs, {of} {differ} by {least}{most}{_unit(column)} in root mean square")
-        words += map(_region_range, comparison.regions[:1])
+        words += map(_region_bounds_words, comparison.regions[:1])
     if comparison.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*comparison.relation.overlap_interval))
     return ", and ".join(words)
 
 
-def _region_range(region: Region) -> str:
+def _region_bounds_words(region: Region) -> str:
     """Say by how much what changed most changed in a region."""
     change = region.changes[0]
     what = f"{change.column} = {change.label}" if change.quantity == "share" else change.column
@@ -283,7 +299,7 @@ def _region_range(region: Region) -> str:
     return f"the {change.quantity} of {what} changed {by} {ends_of(change)} {where_it_is}"
 
 
-def _what(column: Column) -> str:
+def _response_name(column: Column) -> str:
     if not column.is_category:
         return column.name
     return f"shares of {column.name}" if _is_plural(column) else f"the share of {column.name} = {column.labels[1]}"
@@ -295,11 +311,11 @@ def _is_plural(column: Column) -> bool:
 
 def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
-    # Two digits of 99.5 points and more would be written as 1e+02.
+    # Two digits, which from 99.5 points on would be written as 1e+02.
     if column.is_category and value < 0.995:
         return f"{100 * value:.2g}{_unit(column)}"
     value = _in_units(column, value)
-    # Whole numbers where three digits would come with an exponent, unless they are longer than one reads.
+    # Three digits from 1,000 on would come with an exponent: these are written as whole numbers, up to nine digits.
     return (f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}") + _unit(column)
 
 
@@ -316,47 +332,54 @@ def _unit(column: Column) -> str:
     return " points" if column.is_category else " days" if column.kind == "date" else ""
 
 
-def _sure(estimate: Estimate) -> bool:
+def _excludes_zero(estimate: Estimate) -> bool:
     return estimate.low > 0 or estimate.high < 0
 
 
 class _NamedEstimate(NamedTuple):
     """A row of the table of effects."""
 
-    what: str
+    name: str
     column: Column
     estimate: Estimate
     has_sign: bool
 
 
-def effects(comparison: Comparison) -> WordTable:
+def effects_table(comparison: Comparison) -> WordTable:
     """Say how large the change is: what y does for the same inputs, in its own units, unless these are hardly any."""
-    estimates: list[_NamedEstimate] = []
-    for column, effect in () if _is_apart(comparison) else zip(comparison.pair.y, comparison.effects, strict=True):
-        if effect.average is not None:
-            estimates.append(_NamedEstimate(f"average change of {_what(column)}", column, effect.average, True))
-        estimates.append(_NamedEstimate(f"change of {_what(column)} (root mean square)", column, effect.size, False))
-        if effect.spread is not None:
-            title = f"change of the spread of {column.name}"
-            estimates.append(_NamedEstimate(title, column, effect.spread.change, True))
-    levels = {each.estimate.confidence_level for each in estimates}
+    named = [] if _hardly_overlaps(comparison) else _named_estimates(comparison)
+    levels = {each.estimate.confidence_level for each in named}
     rows = []
-    for what, column, estimate, has_sign in estimates:
-        value, interval = _estimate(column, estimate, signed=has_sign)
+    for name, column, estimate, has_sign in named:
+        value, interval = _estimate_words(column, estimate, signed=has_sign)
         # Intervals of several levels under one title: each says its own.
-        rows.append((what, value, interval if len(levels) == 1 else f"{interval} ({_level(estimate)})"))
-    title = interval_title(estimates[0].estimate) if len(levels) == 1 else "interval"
+        rows.append((name, value, interval if len(levels) == 1 else f"{interval} ({_level_words(estimate)})"))
+    title = interval_title(named[0].estimate) if len(levels) == 1 else "interval"
     return WordTable(
         ("for the same inputs", "estimate", title), tuple(rows), frozenset({"estimate"}), frozenset({title})
     )
 
 
+def _named_estimates(comparison: Comparison) -> list[_NamedEstimate]:
+    """Return the rows of the table of effects: average, size and spread of each response, as far as it has them."""
+    named: list[_NamedEstimate] = []
+    for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
+        response = _response_name(column)
+        if effect.average is not None:
+            named.append(_NamedEstimate(f"average change of {response}", column, effect.average, True))
+        named.append(_NamedEstimate(f"change of {response} (root mean square)", column, effect.size, False))
+        if effect.spread is not None:
+            title = f"change of the spread of {column.name}"
+            named.append(_NamedEstimate(title, column, effect.spread.change, True))
+    return named
+
+
 def interval_title(estimate: Estimate) -> str:
     """Call an interval by its confidence level."""
-    return f"{_level(estimate)} interval"
+    return f"{_level_words(estimate)} interval"
 
 
-def _level(estimate: Estimate) -> str:
+def _level_words(estimate: Estimate) -> str:
     """Write a confidence level in percent, with no more digits than it has."""
     return f"{100 * estimate.confidence_level:.5g}%"
 
@@ -364,20 +387,20 @@ def _level(estimate: Estimate) -> str:
 def change_title(column: Column, effect: Effect) -> str:
     """Name what `change_at_same_inputs` shows."""
     kind, estimate = ("", effect.average) if effect.average else ("root mean square, ", effect.size)
-    return f"change of {_what(column)} for the same inputs ({kind}{interval_title(estimate)})"
+    return f"change of {_response_name(column)} for the same inputs ({kind}{interval_title(estimate)})"
 
 
 def change_at_same_inputs(comparison: Comparison) -> str:
     """Write how much the first response changed for the same inputs, with its interval; "" if these are hardly any."""
-    if _is_apart(comparison):
+    if _hardly_overlaps(comparison):
         return ""
     column, effect = comparison.pair.y[0], comparison.effects[0]
     estimate = effect.size if effect.average is None else effect.average
-    value, interval = _estimate(column, estimate, signed=effect.average is not None)
+    value, interval = _estimate_words(column, estimate, signed=effect.average is not None)
     return f"{value} ({interval})"
 
 
-def loss_parts(comparison: Comparison) -> WordTable:
+def loss_table(comparison: Comparison) -> WordTable:
     """Say why the mean loss changed."""
     loss = comparison.loss_change
     assert loss is not None
@@ -386,12 +409,12 @@ def loss_parts(comparison: Comparison) -> WordTable:
     return WordTable(("the mean loss changed because of", "by", title), rows, frozenset({"by"}), frozenset({title}))
 
 
-def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
+def _estimate_words(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
     value, low, high = _amounts(column, *estimate, signed=signed)
     return value + _unit(column), f"{low} to {high}{_unit(column)}"
 
 
-def answers(comparison: Comparison) -> WordTable:
+def answers_table(comparison: Comparison) -> WordTable:
     """Answer both questions, with the overlap only if a limit of it was set.
 
     Changes that the test finds can be far too small, or too local, for the overlap to differ from 1.
@@ -404,7 +427,7 @@ def answers(comparison: Comparison) -> WordTable:
         ("is p(y|x) the same?", decision_words(comparison), comparison.relation),
     )
     rows = tuple(
-        (question, answer, show_p(shift.pvalue), *(_overlap(shift) if shows_overlap else ()))
+        (question, answer, show_p(shift.pvalue), *(_overlap_words(shift) if shows_overlap else ()))
         for question, answer, shift in answered
     )
     return WordTable(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
@@ -417,19 +440,20 @@ def decision_words(comparison: Comparison) -> str:
     return comparison.decision
 
 
-def responses(comparison: Comparison) -> tuple[str, ...]:
+def overall_sentences(comparison: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
     first, second = comparison.sides
     lines = [
         f"Overall, {words}: {in_first} {first}, {in_second} {second}."
-        for words, in_first, in_second in overall(comparison)
+        for words, in_first, in_second in overall_rows(comparison)
     ]
     if comparison.loss_change is not None:
-        lines.append("Mean loss: {} before, {} now.".format(*comparison.loss_change.levels))
+        in_first, in_second = comparison.loss_change.levels
+        lines.append(f"Mean loss: {in_first} {first}, {in_second} {second}.")
     return tuple(lines)
 
 
-def overall(comparison: Comparison) -> list[tuple[str, str, str]]:
+def overall_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     """Say what each response does over all rows, whatever their inputs: words, and its value in both tables."""
     rows = []
     for column, (words, *values) in zip(comparison.pair.y, comparison.response, strict=True):
@@ -445,11 +469,11 @@ def overall(comparison: Comparison) -> list[tuple[str, str, str]]:
     return rows
 
 
-def where(comparison: Comparison) -> WordTable:
+def regions_table(comparison: Comparison) -> WordTable:
     """Say where the relation changed, and what y does there for the same inputs."""
     title = "where the relation changed"
     if not comparison.regions:
-        return WordTable((title,), ((NOWHERE,),))
+        return WordTable((title,), ((NO_REGION,),))
     first = [(region, region.changes[0]) for region in comparison.regions]
     # What all of them are about stands above the column.
     common = {change.words for _, change in first}
@@ -464,28 +488,28 @@ def where(comparison: Comparison) -> WordTable:
         )
         for region, change in first
     )
-    (level,) = {_level(change.change) for _, change in first}
+    (level,) = {_level_words(change.change) for _, change in first}
     columns = (title, "rows", what or "what y does there", f"change ({level} interval)", "p-value")
     return WordTable(columns, rows, frozenset(columns[1:]))
 
 
-NOWHERE = "No region by itself shows the change clearly enough to be named."
-
-
-def said(comparison: Comparison) -> list[Block]:
+def all_passages(comparison: Comparison) -> list[Passage]:
     """Return everything that is said, in order."""
-    tables = [effects(comparison), answers(comparison), *([where(comparison)] if comparison.relation_changed else [])]
+    tables = [effects_table(comparison)]
     if comparison.loss_change is not None:
-        tables.insert(1, loss_parts(comparison))
+        tables.append(loss_table(comparison))
+    tables.append(answers_table(comparison))
+    if comparison.relation_changed:
+        tables.append(regions_table(comparison))
     return [
-        ("about", tuple(about(comparison))),
-        ("answer", (comparison.verdict, *responses(comparison))),
+        ("about", tuple(about_comparison(comparison))),
+        ("answer", (comparison.verdict, *overall_sentences(comparison))),
         *(("table", table) for table in tables if table.rows),
         ("notes", comparison.notes),
     ]
 
 
-def as_text(blocks: Sequence[Block]) -> str:
+def as_text(blocks: Sequence[Passage]) -> str:
     """Return blocks as plain text."""
     written = []
     for kind, content in blocks:
@@ -493,14 +517,14 @@ def as_text(blocks: Sequence[Block]) -> str:
             width = max(len(name) for name, _ in content)
             lines = [f"{name:<{width}}  {words}" for name, words in content]
         elif kind == "table":
-            lines = set_lines(content)
+            lines = table_lines(content)
         else:
             lines = [f"- {line}" if kind == "notes" else line for line in content]
         written.append("\n".join(map(harmless, lines)))
     return "\n\n".join(filter(None, written))
 
 
-def set_lines(table: WordTable) -> list[str]:
+def table_lines(table: WordTable) -> list[str]:
     """Return a table as lines of text."""
     rows = [table.columns, *table.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
@@ -513,6 +537,6 @@ def set_lines(table: WordTable) -> list[str]:
     ]
 
 
-def _overlap(shift: Shift) -> tuple[str, str]:
+def _overlap_words(shift: Shift) -> tuple[str, str]:
     low, high = shift.overlap_interval
     return f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"
