@@ -18,6 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from condcs._core.errors import CondcsError
+from condcs._core.progress import report_compilation
 
 if numba.config.DISABLE_JIT:
     # Some steps exist only as machine code (`bits_of_double`), and the loops would take hours in Python.
@@ -65,15 +66,18 @@ def _reading_what_it_can(function: Any) -> Any:
     load_overload = cache.load_overload
 
     def load(signature: Any, target: Any) -> Any:
+        compiled = None
         try:
-            return load_overload(signature, target)
+            compiled = load_overload(signature, target)
         except Exception:
             # Unpickling may raise anything. With an empty index the function is compiled, and takes its place there.
             try:
                 cache.flush()
             except OSError:
                 cache.disable()
-            return None
+        if compiled is None:
+            report_compilation()
+        return compiled
 
     cache.load_overload = load
     return function

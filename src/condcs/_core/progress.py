@@ -1,4 +1,7 @@
-"""How far a long run has come: a bar where one is wanted, and else a warning if it is going to take long."""
+"""How far a long run has come: a bar where one is wanted, and else a warning if it is going to take long.
+
+Also what makes the first run of all long: loops that are compiled.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,21 @@ MEASURED_SECONDS = 1.0
 Advance = Callable[[float], None]
 
 _inside: ContextVar[Advance | None] = ContextVar("condcs_advance", default=None)
+
+
+_compilation_listeners: list[Callable[[], None]] = []
+"""What to call when loops are about to be compiled rather than read from the cache."""
+
+
+def call_at_compilation(listener: Callable[[], None]) -> None:
+    """Call a function once, if this process has to compile a loop that no earlier one has compiled."""
+    _compilation_listeners.append(listener)
+
+
+def report_compilation() -> None:
+    """Tell whoever wants to know that loops are compiled from here on."""
+    while _compilation_listeners:
+        _compilation_listeners.pop()()
 
 
 def remedy_for_resamples(*, all_pairs: bool) -> str:

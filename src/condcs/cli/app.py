@@ -14,7 +14,9 @@ import typer
 
 import condcs
 from condcs._core.checks import check_choice
+from condcs._core.progress import call_at_compilation
 from condcs.cli.boundary import Commands
+from condcs.cli.terminal import Terminal
 from condcs.cli.workers import EFFORT, Dask, on_workers
 
 app = typer.Typer(
@@ -76,6 +78,14 @@ def options(
     ] = False,
 ) -> None:
     """Options of every command."""
+    call_at_compilation(_say_that_loops_are_compiled)
+
+
+def _say_that_loops_are_compiled() -> None:
+    """Say why a first call takes longer, where somebody waits for it."""
+    console = Terminal(stderr=True)
+    if console.is_terminal:
+        console.print("Compiling, first time only ...", style="dim")
 
 
 @app.command()
@@ -90,6 +100,17 @@ def demo(
     from condcs.cli.demo_command import run
 
     run(rows=rows, seed=seed, out=out)
+
+
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile the loops of all commands now, so that no first call has to: for images of containers.
+
+    numba keeps them in NUMBA_CACHE_DIR, else beside the installed package, else in the user's home.
+    """
+    from condcs.cli.warm_up_command import run
+
+    run()
 
 
 @app.command("compare")
