@@ -16,7 +16,7 @@ from condcs._inference.effects import Effect
 from condcs._inference.loss_split import LossChange
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column
-from condcs.comparison._comparing import MOST_ROWS, rows_within
+from condcs.comparison._comparing import MOST_COMPARED_ROWS, rows_within
 from condcs.comparison._wording import answers_table, effect_words, effects_table
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
@@ -269,7 +269,7 @@ def test_misuse_names_the_option(options, words):
 
 
 def test_a_time_budget_says_what_it_means_for_the_rows(monkeypatch):
-    assert 1000 <= rows_within(1) < rows_within(60) < rows_within(600) <= MOST_ROWS
+    assert 1000 <= rows_within(1) < rows_within(60) < rows_within(600) <= MOST_COMPARED_ROWS
     monkeypatch.setattr("condcs.comparison._comparing.rows_within", lambda seconds: 50)
     found = condcs.compare(month(0), month(1), **OPTIONS)
     assert found.pair.reference.used == 50

@@ -160,7 +160,7 @@ def test_regions_were_listed_where_nothing_changed():
 def test_regions_were_listed_though_the_relation_shows_no_change():
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
     found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
-    assert found.regions == found.location.regions != ()
+    assert found.regions == found.location.significant_regions != ()
     unsure = replace(found, relation=replace(found.relation, pvalue=0.2))
     assert unsure.regions == ()
     assert unsure.to_dict()["regions"] == []
@@ -280,7 +280,7 @@ def test_a_root_mean_square_was_below_what_a_region_of_the_same_page_implies():
     y = np.sin(x[:, 0]) + 1.5 * (second & inside) + 0.5 * rng.normal(size=4000)
     pair = numbers_pair(x[:2000], y[:2000, None], x[2000:], y[2000:, None])
     adjustment = fit_adjustment(pair, 0)
-    regions = locate_change(pair, adjustment, seed=0, alpha=0.05).regions
+    regions = locate_change(pair, adjustment, seed=0, alpha=0.05).significant_regions
     size = measure_sizes(pair, adjustment, None, regions=regions, alpha=0.05, seed=0).effects[0].size
     assert regions
     root, change = np.sqrt(regions[0].share_in_common), regions[0].changes[0].change

@@ -1,6 +1,7 @@
-"""The comparison of two tables: read, test the inputs, test the relation, measure its change, find the regions.
+"""The comparison of two tables: read, test the inputs, test the relation, find the regions, measure the change.
 
-And the same as an assertion, for the tests of a pipeline.
+`compare` reads the tables and `compare_pair` takes the steps, of which `_steps` has one function each.
+`assert_same_relation` is the same as an assertion, for the tests of a pipeline.
 """
 
 from __future__ import annotations
@@ -37,34 +38,35 @@ from condcs.comparison._steps import (
 from condcs.comparison._wording import overall_sentences, regions_table, table_accounts, table_lines
 
 STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.55, "where": 0.12, "how large": 0.13}
-"""The steps that `compare` tells of as they begin, and about how much of the time each takes: only a bar of progress is
-drawn by it."""
+"""The steps whose beginning `compare` reports, and about what share of the time each takes, for the progress bar."""
 
 ALPHA = 0.05
 """Level of the tests by default, in Python, on the command line and in the GitHub action: the convention."""
 RESAMPLES = 199
 """Of both tests, by default: the smallest p-value, 1/200, is a tenth of the level, and p = 0.05 has a standard error of
 0.015. More take time in proportion."""
-MOST_ROWS = 100_000
+MOST_COMPARED_ROWS = 100_000
 """Rows of each table that are compared at most by default, whatever the time budget: a bound on memory, which grows
 with the rows."""
-_FEWEST_ROWS = 1000
+_FEWEST_COMPARED_ROWS = 1000
 """Rows of each table that are compared at least, however small the budget: fewer would miss all but large changes."""
 _TIME_BUDGET = 60.0
 """Seconds of processor time by default: a minute, in which about 18,000 rows of each table are compared."""
-_SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
-"""Processor time of a comparison: the part that does not grow, and what every pooled row adds. On the safe side: 17,000
-rows in each table, of five columns of numbers, took 11 s on one thread of an EPYC, where this line says 57."""
+_SECONDS = 3.0
+"""Processor time of a comparison that does not grow with the rows."""
+_SECONDS_PER_ROW = 0.0016
+"""Processor time that every pooled row adds. On the safe side: 17,000 rows in each table, of five columns of numbers,
+took 11 s on one thread of an EPYC, where these two numbers say 57."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a comparison is run: resamples of the tests, seed, threads, and what is told of each step."""
+    """How a comparison is run."""
 
-    n_resamples: int
+    n_resamples: int  # of the tests
     seed: int
-    n_jobs: int | None
-    tell: Tell
+    n_jobs: int | None  # threads
+    tell: Tell  # called with the name of each step as it begins
 
 
 def checked_run(
@@ -172,19 +174,19 @@ def compare(
     run = checked_run(n_resamples, rng, n_jobs, progress)
     check_level(alpha, n_resamples)
     limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
-    losses = loss_column(prediction, loss)
-    if losses is not None and losses.column == PREDICTED:
+    loss_source = loss_column(prediction, loss)
+    if loss_source is not None and loss_source.column == PREDICTED:
         reference = with_predictions("reference", reference, prediction, y, x)
         current = with_predictions("current", current, prediction, y, x)
     sources = as_table("reference", reference), as_table("current", current)
     budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
     most_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
     reading = {**vars(tables), "max_rows": most_rows}
-    options = ReadOptions(**reading, x=as_keys(x), y=as_keys(y), loss=losses, seed=run.seed)
+    options = ReadOptions(**reading, x=as_keys(x), y=as_keys(y), loss=loss_source, seed=run.seed)
     run.tell("reading")
-    pair, losses_of_rows = split_losses(read_pair(*sources, options), losses)
+    pair, losses = split_losses(read_pair(*sources, options), loss_source)
     _check_tolerance(limits, pair)
-    comparison = compare_pair(pair, run, alpha=alpha, losses=losses_of_rows, limits=limits)
+    comparison = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
     is_sampled = pair.reference.sampled or pair.current.sampled
     if tables.max_rows is not None or not is_sampled:
         return comparison
@@ -233,7 +235,11 @@ def compare_pair(
     losses: Losses | None = None,
     limits: Limits | None = None,
 ) -> Comparison:
-    """Compare two tables that have been read."""
+    """Compare two tables that have been read; `losses` are those of a model in each row, if there is one.
+
+    Regressions on x and P(table | x) are fitted once, and read by all steps but the test of x. The regions come before
+    the sizes: no size is below what they imply.
+    """
     check_labels_meet(pair)
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
@@ -246,7 +252,7 @@ def compare_pair(
         tell("where")
         location = locate_change(pair, adjustment, resamples=n_resamples, seed=seed, alpha=alpha)
         tell("how large")
-        sizes = measure_sizes(pair, adjustment, losses, regions=location.regions, alpha=alpha, seed=seed)
+        sizes = measure_sizes(pair, adjustment, losses, regions=location.significant_regions, alpha=alpha, seed=seed)
         row_dependence = find_row_dependence(pair)
     return Comparison(
         pair,
@@ -257,14 +263,14 @@ def compare_pair(
         alpha,
         n_resamples,
         seed,
-        notes=(*pair.notes, *label_notes(pair), *_warned_of(collected)),
+        notes=(*pair.notes, *label_notes(pair), *_notes_of_warnings(collected)),
         limits=Limits() if limits is None else limits,
         row_dependence=row_dependence,
     )
 
 
-def _warned_of(collected: Sequence[CondcsWarning]) -> Iterator[str]:
-    """Yield what a reader of the tables should know of warnings, of each kind the first, which is about all rows."""
+def _notes_of_warnings(collected: Sequence[CondcsWarning]) -> Iterator[str]:
+    """Yield notes on what was warned of: of each kind of warning the first, which is about all rows."""
     first: dict[type[CondcsWarning], CondcsWarning] = {}
     for warning in collected:
         if isinstance(warning, OverlapWarning) and warning.kind != "support":
@@ -284,7 +290,7 @@ def _warned_of(collected: Sequence[CondcsWarning]) -> Iterator[str]:
 def rows_within(seconds: float) -> int:
     """Return how many rows of each table can be compared in so much processor time."""
     pooled_rows = (seconds - _SECONDS) / _SECONDS_PER_ROW
-    return int(np.clip(pooled_rows / 2, _FEWEST_ROWS, MOST_ROWS))
+    return int(np.clip(pooled_rows / 2, _FEWEST_COMPARED_ROWS, MOST_COMPARED_ROWS))
 
 
 def check_level(alpha: Any, n_resamples: int) -> None:

@@ -21,7 +21,7 @@ from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence
-from condcs.comparison._steps import Location, Shift, Sizes, response_summary
+from condcs.comparison._steps import ChangeSizes, Location, Shift, response_summary
 from condcs.comparison._wording import BEFORE_AND_NOW, Passage, all_passages, as_text, verdict_words
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Comparison(ByValue, Reported):
     ----------
     inputs, relation : Shift
         The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
-    sizes : Sizes
+    sizes : ChangeSizes
         How large the change is, in units of y, and why a model's loss changed.
     location : Location
         The regions and the inputs (`explanation`), and the local divergence at some rows.
@@ -144,7 +144,7 @@ class Comparison(ByValue, Reported):
     pair: Pair
     inputs: Shift
     relation: Shift
-    sizes: Sizes
+    sizes: ChangeSizes
     location: Location
     alpha: float
     n_resamples: int
@@ -169,7 +169,9 @@ class Comparison(ByValue, Reported):
             return "changed" if rejected else "undecided"
         beyond, within = [], []
         if self.limits.tolerance is not None:
-            bounds = [*(e.bounds for e in self.effects), *map(_local_bounds, self.location.regions)]
+            # All regions that are significant by themselves: "same" must hold in these as well, whatever the test says.
+            regions = self.location.significant_regions
+            bounds = [*(effect.bounds for effect in self.effects), *map(_bounds_in_region, regions)]
             beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
             within.append(all(high < self.limits.tolerance for _, high in bounds))
         if self.limits.min_effect is not None:
@@ -207,7 +209,7 @@ class Comparison(ByValue, Reported):
         Each region has a p-value of its own, for all regions together. That the test of p(y|x) must reject as well
         protects from regions that are found where inputs moved and the relation did not.
         """
-        return self.location.regions if self.relation.pvalue <= self.alpha else ()
+        return self.location.significant_regions if self.relation.pvalue <= self.alpha else ()
 
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
@@ -306,7 +308,7 @@ class Comparison(ByValue, Reported):
         return compare_page(self, command)
 
 
-def _local_bounds(region: Region) -> tuple[float, float]:
+def _bounds_in_region(region: Region) -> tuple[float, float]:
     """Bounds of the size of what changed in a region, in units of y."""
     change = region.changes[0]
     low, high = change.change.low, change.change.high

@@ -1,4 +1,10 @@
-"""The steps of a comparison: whether p(x) and p(y|x) are the same, how large the change is, and where."""
+"""The steps of a comparison: whether p(x) and p(y|x) are the same, where the relation changed, and by how much.
+
+`_comparing.compare_pair` takes them in this order: `fit_adjustment`, which all others read, `compare_inputs`,
+`compare_relation`, `locate_change`, and `measure_sizes`, which uses the regions. Each makes a generator of its own from
+the same seed, so that its random numbers depend neither on which other steps are taken nor on how many numbers these
+draw.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.arrays import BoolArray, ByValue, FloatArray
+from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import fewest_resamples
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
@@ -54,12 +60,29 @@ INPUT_ROWS = 50_000
 """Rows of each table by which the inputs are compared; of longer ones a uniform sample. More would show shifts that are
 too small to matter, at a cost that grows with the rows."""
 
+WITNESS_ROWS = 250
+"""Rows of both tables at which the local divergence is drawn: each is a dot of a picture, and more dots of the same
+cloud cost time in proportion."""
+_WITNESS_RESAMPLES = 60
+"""Resamples of the local divergence: of these, only the dashed line of what chance gives is drawn, which is their mean
+and has an eighth of the scatter of one."""
+_MOST_REGIONS = 4
+"""Regions that are named at most, and boxes that are proposed for each function of y: the default of `condcs.explain`.
+Boxes are tested together, so that with more of them each needs a clearer change."""
+_FEWEST_REGION_RESAMPLES = 499
+"""Resamples of the regions at least: two halves are two looks, so that p-values are twice as coarse as those of a test,
+and these cost little."""
+_BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
+"""Ten bins with equally many rows, by which it is judged how far y depends on an input: more bins see finer waves and
+explain more by chance: `_wording._DEPENDENCE_BY_CHANCE` is how much, for ten."""
+
 EFFECT_ROWS = 10_000
 """Rows of each table that effects are measured on; of longer ones a uniform sample, which is precise enough."""
 _LOSS_RESAMPLES = 300
 """Resamples of the parts of a loss: a standard deviation of so many draws errs by 4%."""
 _MOST_LABELS = 8
-"""Labels of a response whose shares are measured: rarer ones have too few rows for a size of their own."""
+"""Labels of a response whose shares are measured, the most frequent ones: rarer ones have too few rows for a size of
+their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,18 +156,18 @@ class Shift(ByValue):
 
 
 def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
-    """Pool the tables, and fit what all questions need to know about the inputs, once for test, sizes and regions."""
-    sizes = (len(pair.xp), len(pair.xq))
+    """Pool the tables, and fit the regressions on x and P(table | x), once for the test, the regions and the sizes."""
+    row_counts = (len(pair.xp), len(pair.xq))
     weights = None
     if pair.weights_p is not None and pair.weights_q is not None:
         weights = np.concatenate([pair.weights_p, pair.weights_q])
     return Adjustment.of(
         np.concatenate([pair.xp, pair.xq]),
         [column.is_category for column in pair.x],
-        sizes,
+        row_counts,
         np.random.default_rng(seed),
         weights=weights,
-        clusters=checked_clusters([("cluster", pair.clusters_p), ("cluster", pair.clusters_q)], sizes),
+        clusters=checked_clusters([("cluster", pair.clusters_p), ("cluster", pair.clusters_q)], row_counts),
         responses=(np.concatenate([pair.yp, pair.yq]), [column.is_category for column in pair.y]),
     )
 
@@ -152,11 +175,9 @@ def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
 def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int) -> Shift:
     """Test p(x) by all views of `condcs.two_sample_test`, on a uniform sample of long tables."""
     rng = np.random.default_rng(seed)
-    rows, sizes = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
-    clusters = adjustment.clusters
-    if clusters is not None:
-        clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
-    pooled = PooledRows(adjustment.x[rows], adjustment.categorical, sizes, adjustment.weights[rows], clusters)
+    rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
+    clusters = _clusters_of_rows(adjustment, rows)
+    pooled = PooledRows(adjustment.x[rows], adjustment.categorical, row_counts, adjustment.weights[rows], clusters)
     return Shift.of(two_sample_test_by_views(pooled, Resampling(resamples, rng, None, progress=False)), seed)
 
 
@@ -178,6 +199,13 @@ def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed
     with resampling.threads():
         result = conditional_test_by_views(samples, resampling, adjustment=fitted)
     return Shift.of(result, seed)
+
+
+def _clusters_of_rows(adjustment: Adjustment, rows: IntArray) -> IntArray | None:
+    """Return the clusters 0, 1, ... of some rows, None if every row is by itself."""
+    if adjustment.clusters is None:
+        return None
+    return np.unique(adjustment.clusters[rows], return_inverse=True)[1].reshape(-1)
 
 
 def kernels(columns: Sequence[Column]) -> Kernel:
@@ -206,139 +234,21 @@ def _cosine(divergence: float) -> float:
     return min(1.0, math.exp(-divergence / 2))
 
 
-@dataclass(frozen=True)
-class Sizes(Printable):
-    """Sizes of the change.
-
-    Attributes
-    ----------
-    effects : tuple of Effect
-        One for each response.
-    loss : LossChange, optional
-        Why the mean loss changed, if a loss was asked for.
-    rows : tuple of int
-        Rows of each table that they were measured on.
-    """
-
-    effects: tuple[Effect, ...]
-    loss: LossChange | None
-    rows: tuple[int, int]
-
-
-def measure_sizes(
-    pair: Pair,
-    adjustment: Adjustment,
-    losses: Losses | None,
-    *,
-    regions: Sequence[Region] = (),
-    alpha: float,
-    seed: int,
-) -> Sizes:
-    """Measure the change of every response over the inputs that both tables have; alpha is shared among them.
-
-    No size is below what the changes in the regions imply.
-    """
-    rng = np.random.default_rng(seed)
-    rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
-    y = np.concatenate([pair.yp, pair.yq])
-    clusters = adjustment.clusters
-    if clusters is not None:
-        clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
-    # A sample of the rows has regressions of its own; all rows have those of the test.
-    are_all_rows = len(rows) == len(adjustment.x)
-    support = common_support(
-        adjustment.smoother if are_all_rows else adjustment.smoother_of(rows, clusters),
-        sizes,
-        rng,
-        propensity=adjustment.propensity if are_all_rows else None,
-        weights=adjustment.weights[rows],
-        clusters=clusters,
-    )
-    level = alpha / len(pair.y)
-    effects = []
-    for column, values in zip(pair.y, y.T, strict=True):
-        by_boxes = None if column.is_category else boxwise_change(adjustment, values, rng).of_rows(rows)
-        effects.append(
-            measure_effect(
-                column.name,
-                support,
-                _numbers(column, values[rows]),
-                numeric=not column.is_category,
-                by_boxes=by_boxes,
-                implied=_implied(regions, column),
-                confidence_level=1 - level,
-                alpha=level,
-                rng=rng,
-            )
-        )
-    loss_change = None
-    if losses is not None:
-        loss = np.concatenate(losses)[rows]  # (n,)
-        loss_change = split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng)
-    return Sizes(tuple(effects), loss_change, sizes)
-
-
-def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
-    """Return the root mean square over all inputs that a response's changes in regions imply, each by itself; or none.
-
-    With a mean change m in a share w of the rows the mean square is w m^2 at least. Of several labels the change of one
-    share is half of it: what one gains, others lose.
-    """
-    part = 0.5 if len(column.labels) > 2 else 1.0
-    sizes = list[tuple[float, float, float]]()
-    for region in regions:
-        root = math.sqrt(part * region.share_in_common)
-        for effect in region.changes:
-            if effect.column != column.name or effect.quantity == "spread" or not effect.is_clear:
-                continue
-            low, high = sorted((abs(effect.change.low), abs(effect.change.high)))
-            sizes.append((root * abs(effect.change.value), root * low, root * high))
-    if not sizes:
-        return None
-    value, low, high = (max(ends) for ends in zip(*sizes, strict=True))
-    return Estimate(value, low, high, regions[0].changes[0].change.confidence_level)
-
-
-def _numbers(column: Column, values: FloatArray) -> FloatArray:
-    """Numbers as they are; of labels the indicators: one of two, all of a few, the frequent ones of many."""
-    if not column.is_category:
-        return np.asarray(values[:, None])
-    codes = values.astype(int)
-    if len(column.labels) == 2:
-        return np.asarray((codes == 1).astype(np.float64)[:, None])
-    frequent = np.argsort(-np.bincount(codes, minlength=len(column.labels)), kind="stable")[:_MOST_LABELS]
-    return np.asarray((codes[:, None] == np.sort(frequent)).astype(np.float64))
-
-
-WITNESS_ROWS = 250
-"""Rows of both tables at which the local divergence is drawn: each is a dot of a picture, and more dots of the same
-cloud cost time in proportion."""
-_WITNESS_RESAMPLES = 60
-"""Resamples of the local divergence: of these, only the dashed line of what chance gives is drawn, which is their mean
-and has an eighth of the scatter of one."""
-_MOST_REGIONS = 4
-"""Regions that are named at most, and boxes that are proposed for each function of y: the default of `condcs.explain`.
-Boxes are tested together, so that with more of them each needs a clearer change."""
-_FEWEST_RESAMPLES = 499
-"""Resamples of the regions at least: two halves are two looks, so that p-values are twice as coarse as those of a test,
-and these cost little."""
-_BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
-"""Ten bins with equally many rows, by which it is judged how far y depends on an input: more bins see finer waves and
-explain more by chance. `_wording.unseen` says by how much for ten."""
-
-
 @dataclass(frozen=True, eq=False)
 class Location(ByValue):
-    """Regions, and the local divergence at some rows."""
+    """Where the relation changed: regions, and the local divergence at some rows."""
 
     explanation: Explanation  # the regions in which a change is significant, and what became of each input
     pair: Pair
-    shown: tuple[int, ...]  # for each response, the label whose share is shown (0 for numbers)
+    shown: tuple[int, ...]  # for each response, the code of the label whose share is shown (0 for numbers)
     seed: int  # of the local divergence
 
     @property
-    def regions(self) -> tuple[Region, ...]:
-        """Regions, most certain first."""
+    def significant_regions(self) -> tuple[Region, ...]:
+        """Regions that are significant by their own tests, whatever the test of p(y|x) says, most certain first.
+
+        `Comparison.regions` are these, or none where that test does not reject.
+        """
         return self.explanation.regions
 
     @property
@@ -371,9 +281,9 @@ class Location(ByValue):
 
     @cached_property
     def witness(self) -> Witness:
-        """The local divergence at some rows of `pair`. Only pictures need it, so that it is made for the first one."""
+        """The local divergence at some rows of `pair`. Only pictures need it: it is estimated when one is drawn."""
         pair, rng = self.pair, np.random.default_rng(self.seed)
-        x = np.concatenate([pair.xp, pair.xq])
+        x = np.concatenate([pair.xp, pair.xq])  # (n, d)
         # Where one table alone has such labels, there is nothing to draw.
         matched = np.flatnonzero(label_overlap_of(pair).matched)
         rows = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
@@ -395,19 +305,19 @@ class Location(ByValue):
 
 
 def locate_change(
-    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float
+    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_REGION_RESAMPLES, seed: int, alpha: float
 ) -> Location:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
     explanation = explain_pool(
         adjustment,
         y,
-        [_words(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
-        [_words(column, values) for column, values in zip(pair.y, y.T, strict=True)],
+        [_words_of_column(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
+        [_words_of_column(column, values) for column, values in zip(pair.y, y.T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
         # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
-        n_resamples=max(resamples, _FEWEST_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
+        n_resamples=max(resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
         rng=np.random.default_rng(seed),
     )
     return Location(explanation, pair, _labels_to_show(pair, explanation), seed)
@@ -458,16 +368,124 @@ def _mean(values: FloatArray | BoolArray, weights: FloatArray | None = None) -> 
     return float(np.average(values, weights=weights)) if len(values) else float("nan")
 
 
-def _words(column: Column, values: FloatArray) -> ColumnWords:
+def _words_of_column(column: Column, values: FloatArray) -> ColumnWords:
     """Return how a column is called in words, its labels and its intervals."""
-    labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
-    return ColumnWords(column.name, labels, _writer(column, values))
+    names_by_code = None
+    if column.is_category:
+        names_by_code = {float(code): label for code, label in enumerate(column.labels)}
+    return ColumnWords(column.name, names_by_code, _interval_writer(column, values))
 
 
-def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
+def _interval_writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
     """Return a function that puts an interval of a column into words, from its two ends."""
     if column.cycle is not None:
         cycle = column.cycle
         return lambda low, high: f"{column.source} {cycle.words(low, high)}"
     is_date = column.kind == "date"
     return interval_words(column.name, as_date if is_date else decimals(deviation(values)), "≤")
+
+
+@dataclass(frozen=True)
+class ChangeSizes(Printable):
+    """How large the change of the relation is.
+
+    Attributes
+    ----------
+    effects : tuple of Effect
+        One for each response.
+    loss : LossChange, optional
+        Why the mean loss changed, if a loss was asked for.
+    rows : tuple of int
+        Number of rows of each table that they were measured on.
+    """
+
+    effects: tuple[Effect, ...]
+    loss: LossChange | None
+    rows: tuple[int, int]
+
+
+def measure_sizes(
+    pair: Pair,
+    adjustment: Adjustment,
+    losses: Losses | None,
+    *,
+    regions: Sequence[Region] = (),
+    alpha: float,
+    seed: int,
+) -> ChangeSizes:
+    """Measure the change of every response over the inputs that both tables have; alpha is shared among them.
+
+    No size is below what the changes in the regions imply. `losses` are those of a model in each row, if there is one.
+    """
+    rng = np.random.default_rng(seed)
+    rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
+    y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
+    clusters = _clusters_of_rows(adjustment, rows)
+    # A sample of the rows has regressions of its own; all rows have those of the test.
+    are_all_rows = len(rows) == len(adjustment.x)
+    support = common_support(
+        adjustment.smoother if are_all_rows else adjustment.smoother_of(rows, clusters),
+        row_counts,
+        rng,
+        propensity=adjustment.propensity if are_all_rows else None,
+        weights=adjustment.weights[rows],
+        clusters=clusters,
+    )
+    # Shared among the responses: all their intervals hold together.
+    level = alpha / len(pair.y)
+    effects = []
+    for column, values in zip(pair.y, y.T, strict=True):
+        by_boxes = None if column.is_category else boxwise_change(adjustment, values, rng).of_rows(rows)
+        effects.append(
+            measure_effect(
+                column.name,
+                support,
+                _measured_columns(column, values[rows]),
+                numeric=not column.is_category,
+                by_boxes=by_boxes,
+                implied=_implied(regions, column),
+                confidence_level=1 - level,
+                alpha=level,
+                rng=rng,
+            )
+        )
+    loss_change = None
+    if losses is not None:
+        loss = np.concatenate(losses)[rows]  # (n,)
+        loss_change = split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng)
+    return ChangeSizes(tuple(effects), loss_change, row_counts)
+
+
+def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
+    """Return the largest root mean square over all inputs that the changes of a response in regions imply; or None.
+
+    With a mean change m in a share w of the rows the mean square is w m^2 at least. `Effect.size` counts half of the
+    squared changes of several labels, because what one share gains others lose: so of a single one half counts.
+    """
+    counted_part = 0.5 if len(column.labels) > 2 else 1.0
+    implied = list[tuple[float, float, float]]()  # value, low and high by each change
+    for region in regions:
+        root = math.sqrt(counted_part * region.share_in_common)
+        for change in region.changes:
+            if change.column != column.name or change.quantity == "spread" or not change.is_clear:
+                continue
+            low, high = sorted((abs(change.change.low), abs(change.change.high)))
+            implied.append((root * abs(change.change.value), root * low, root * high))
+    if not implied:
+        return None
+    value, low, high = (max(of_changes) for of_changes in zip(*implied, strict=True))
+    return Estimate(value, low, high, regions[0].changes[0].change.confidence_level)
+
+
+def _measured_columns(column: Column, values: FloatArray) -> FloatArray:
+    """Return numbers as one column (n x 1); of labels the indicators (n x c).
+
+    Of two labels that is the indicator of one of them, of a few those of all, of many those of the frequent ones.
+    """
+    if not column.is_category:
+        return np.asarray(values[:, None])
+    codes = values.astype(int)
+    if len(column.labels) == 2:
+        return np.asarray((codes == 1).astype(np.float64)[:, None])
+    frequent = np.argsort(-np.bincount(codes, minlength=len(column.labels)), kind="stable")[:_MOST_LABELS]
+    return np.asarray((codes[:, None] == np.sort(frequent)).astype(np.float64))
