@@ -5,7 +5,8 @@ import pytest
 
 import condcs
 from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test
-from condcs.causal._predictive_choice import LEVELS, DenseGrams, predictive_likelihoods
+from condcs.causal._grams import DenseGrams
+from condcs.causal._predictive_choice import BANDWIDTH_LEVELS, predictive_likelihoods
 from condcs.causal._series import CausalProblem, Link, Series
 from condcs.datasets import make_nlvar3
 
@@ -115,7 +116,7 @@ def test_leave_one_out_likelihood_against_a_loop():
                 w = weight[j][other[j]]
                 logs.append(np.log((w @ kernel["y"][j][other[j]] + 0.1 * marginal) / (w.sum() + 0.1)))
         assert got[level] == pytest.approx(np.mean(logs) + level * np.log(2) / 2, rel=1e-9)
-    assert len(got) == LEVELS
+    assert len(got) == BANDWIDTH_LEVELS
 
 
 def test_chosen_width_narrows_with_the_noise():

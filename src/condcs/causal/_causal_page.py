@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
-from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
+from condcs.causal._graphs import BLUE, draw_links, draw_matrix, pvalue_words, without_formulas
 from condcs.causal._series import TimeAxis
 from condcs.report._page import Page, drawing
 
@@ -109,11 +109,15 @@ def draw_series(names: Sequence[str], series: FloatArray, times: TimeAxis | None
     for axis, name, column in zip(axes.flat, names, series.T, strict=False):
         axis.plot(steps[:MOST_TIMES], column[:MOST_TIMES], color=BLUE, lw=0.9)
         axis.set_ylabel(
-            plain(name if len(name) <= 14 else f"{name[:13]}…"), rotation=0, ha="right", va="center", fontsize=8
+            without_formulas(name if len(name) <= 14 else f"{name[:13]}…"),
+            rotation=0,
+            ha="right",
+            va="center",
+            fontsize=8,
         )
         axis.tick_params(labelsize=7)
     below = axes[-1, 0]
-    below.set_xlabel("time step" if times is None else plain(times.name), fontsize=8)
+    below.set_xlabel("time step" if times is None else without_formulas(times.name), fontsize=8)
     return figure
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._regression.smoother import Smoother
-from condcs.causal._series import FEWEST_ROWS, CausalProblem, Link, Series
+from condcs.causal._series import FEWEST_TARGETS, CausalProblem, Link, Series
 
 _LEAST_NOISE = 0.01
 """Share of the variance of a target, or of its steps if these vary less, that must be left unexplained for the test by
@@ -111,7 +111,7 @@ class Conditions:
     def _cover_enough_rows(self, indices: set[tuple[int, int]]) -> bool:
         """Whether enough rows have all of these values for a test to be conditioned on them."""
         rows = int(self.complete(tuple(indices)).sum())
-        return rows >= max(FEWEST_ROWS, _LEAST_COVERAGE * self.problem.rows)
+        return rows >= max(FEWEST_TARGETS, _LEAST_COVERAGE * self.problem.rows)
 
     def columns(self, indices: PastIndices) -> FloatArray:
         """Return past values as columns, one row per target; NaN before the first time and where not measured."""
@@ -234,7 +234,7 @@ class Conditions:
         """Return which rows have all past values, and regressions on these, or None for want of rows."""
         if indices not in self._smoothers:
             inputs, complete = self.columns(indices), self.complete(indices)
-            enough = complete.sum() >= FEWEST_ROWS
+            enough = complete.sum() >= FEWEST_TARGETS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
             # Only the latest are kept, for their size. Dictionaries are in the order of filling: the first is the
             # oldest.

@@ -7,10 +7,11 @@ are squares.
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._core.vocabulary import named, setting
-from condcs._measures.formulas import linear_predictor_divergence
-from condcs.causal._influence_measures import ConditionalCS, Form, InfluenceBaseline, KernelGranger
-from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
+from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
+from condcs.causal._grams import DenseGrams
+from condcs.causal._influence_measures import ConditionalCS, InfluenceBaseline, KernelGranger
+from condcs.causal._predictive_choice import bandwidth_levels, largest_bandwidths
 from condcs.causal._series import CausalProblem, Link, in_common_unit
 
 BAND = 64
@@ -32,7 +34,7 @@ SUMS_BUDGET = 256 * 2**20
 DENSE_BUDGET = 2 * 2**30
 """Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
 
-_STARTS_PER_TASK = 26
+_WINDOW_PAIRS_PER_TASK = 26
 """Pairs of windows that a thread takes at a time: 201 of them, a score and its 200 surrogates, make 8 tasks. The scores
 are the same for any number. At 800 rows, 8 per task were slower, and 100 no faster."""
 
@@ -48,17 +50,17 @@ class Scorer:
         self.problem, self.measure = problem, measure
         self.bandwidths: FloatArray | None = None
         if isinstance(measure, ConditionalCS):
-            base, choose = base_bandwidths(problem, measure.bandwidth)
-            self._base = base
-            self._levels = chosen_levels(problem, base) if choose else np.zeros(len(problem.links), np.int64)
-            exponents = [one.exponent for one in problem.series]
-            self.bandwidths = np.ldexp(base * 2.0 ** (-self._levels[:, None] / 2), exponents)
+            self._largest = largest_bandwidths(problem, measure.bandwidth)  # (variables,)
+            self._levels = bandwidth_levels(problem, self._largest, measure.bandwidth)  # (links,)
+            reduced = self._largest * 2.0 ** (-self._levels[:, None] / 2)  # (links, variables)
+            # From the unit of each series back to that of its values.
+            self.bandwidths = np.ldexp(reduced, [one.exponent for one in problem.series])
 
     def on_windows(self, starts: Any, window: int, advance: Any = lambda count: None) -> FloatArray:
-        """Return the scores (links x starts) on pairs of windows, given by (source start, target start)."""
+        """Return the scores (links x starts) on pairs of windows; `starts` has rows (source start, target start)."""
         links = self.problem.links
         if isinstance(self.measure, ConditionalCS):
-            scores = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
+            scores = window_gram_scores(self.problem, self._largest, self._levels, starts, window, self.measure.form)
             advance(len(links))
             return scores
         scores = np.empty((len(links), len(starts)))
@@ -66,22 +68,23 @@ class Scorer:
             for link_scores, link in zip(scores, links, strict=True):
                 target, condition, source = self.problem.parts(link)
                 score = self.measure.scorer(condition, source)
-                for column, (i, j) in enumerate(starts):
-                    of_target, of_source = slice(j, j + window), slice(i, i + window)
+                for column, (source_start, target_start) in enumerate(starts):
+                    of_source = slice(source_start, source_start + window)
+                    of_target = slice(target_start, target_start + window)
                     link_scores[column] = score(target[of_target], condition[of_target], source[of_source])
                 advance(1)
         return scores
 
-    def on_row_orders(self, index: int, orders: Any) -> FloatArray:
+    def on_row_orders(self, index: int, row_orders: IntArray) -> FloatArray:
         """Return the scores of one link with the source's rows in other orders."""
         link = self.problem.links[index]
         if isinstance(self.measure, ConditionalCS):
             level = int(self._levels[index])
-            return reordered_gram_scores(self.problem, self._base, link, level, orders, self.measure.form)
+            return reordered_gram_scores(self.problem, self._largest, link, level, row_orders, self.measure.form)
         target, condition, source = self.problem.parts(link)
         score = self.measure.scorer(condition, source)
         with self._few_threads():
-            return np.array([score(target, condition, source[order]) for order in orders])
+            return np.array([score(target, condition, source[row_order]) for row_order in row_orders])
 
     def _few_threads(self) -> AbstractContextManager[Any]:
         """Keep BLAS to one thread: on the small matrices of the baselines, starting more takes longer than the work."""
@@ -94,25 +97,33 @@ class Scorer:
 
 
 def window_gram_scores(
-    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: IntArray, window: int, form: Form
+    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: IntArray, window: int, form: PredictorForm
 ) -> FloatArray:
     """Return the score of every link on every pair of windows (links x starts).
 
-    `starts` has rows (source start, target start); `levels` says for each link how often its bandwidths are divided by
-    sqrt(2). Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
+    `bandwidths` are the largest ones, one per series; `levels` says for each link how often they are divided by
+    sqrt(2). `starts` has rows (source start, target start).
+
+    Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
     """
     starts = np.ascontiguousarray(starts, np.int64)  # (S, 2)
     bytes_per_link = 2 * len(starts) * window * 8
     batch = max(1, SUMS_BUDGET // bytes_per_link)
     scores = []
     for first in range(0, len(problem.links), batch):
-        links, of_links = problem.links[first : first + batch], levels[first : first + batch]
-        scores.append(_batch_scores(problem, bandwidths, links, of_links, starts, window, form))
+        links, levels_of_links = problem.links[first : first + batch], levels[first : first + batch]
+        scores.append(_batch_scores(problem, bandwidths, links, levels_of_links, starts, window, form))
     return np.concatenate(scores)
 
 
 def _batch_scores(
-    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, starts: Any, window: int, form: Form
+    problem: CausalProblem,
+    bandwidths: FloatArray,
+    links: Any,
+    levels: Any,
+    starts: Any,
+    window: int,
+    form: PredictorForm,
 ) -> FloatArray:
     """Return the scores (links x starts) of links whose row sums fit into memory together.
 
@@ -122,42 +133,55 @@ def _batch_scores(
     """
     from condcs.causal._gram_loops import condition_window_sums, window_sums
 
-    joint_sums = np.zeros((len(links), len(starts), 2, window))
-    # Links with the same target, conditions and bandwidth share K1, K1 * L and their sums.
-    keys = [(link.target, link.conditioning_set, int(level)) for link, level in zip(links, levels, strict=True)]
-    condition_sums = {key: np.zeros((len(starts), 2, window)) for key in keys}
-    blocks = [slice(i, i + _STARTS_PER_TASK) for i in range(0, len(starts), _STARTS_PER_TASK)]
+    joint_sums = np.zeros((len(links), len(starts), 2, window))  # A12 and B12 of each link and pair of windows
+    # Links with the same target, conditions and bandwidth share K1, K1 * L and their sums; with the same source and
+    # bandwidth, K2.
+    keys = [
+        _ConditionKey(link.target, link.conditioning_set, int(level)) for link, level in zip(links, levels, strict=True)
+    ]
+    condition_sums = {key: np.zeros((len(starts), 2, window)) for key in keys}  # A1 and B1
+    chunks = [slice(i, i + _WINDOW_PAIRS_PER_TASK) for i in range(0, len(starts), _WINDOW_PAIRS_PER_TASK)]
     with ThreadPoolExecutor(current_settings().n_threads) as threads:
         for first in range(1 - window, window, BAND):
             grams = _BandGrams(problem, bandwidths, first, min(BAND, window - first))
             K1, K1L, K2 = dict[Any, FloatArray](), dict[Any, FloatArray](), dict[Any, FloatArray]()
             for link, key in zip(links, keys, strict=True):
-                level = key[-1]
                 if key not in K1:
                     condition = grams.condition(link)
-                    K1[key] = _narrowed(condition, level)
-                    K1L[key] = _narrowed(condition * grams.target(link), level)
-                if (link.source, level) not in K2:
-                    K2[link.source, level] = _narrowed(grams.source(link), level)
+                    K1[key] = _narrowed(condition, key.level)
+                    K1L[key] = _narrowed(condition * grams.target(link), key.level)
+                if (link.source, key.level) not in K2:
+                    K2[link.source, key.level] = _narrowed(grams.source(link), key.level)
 
+            # Arguments with the values of this band: a function would see those of a later one.
             def add_joint(
-                task: tuple[int, slice], first: int = first, K1: Any = K1, K1L: Any = K1L, K2: Any = K2
+                index: int, chunk: slice, first: int = first, K1: Any = K1, K1L: Any = K1L, K2: Any = K2
             ) -> None:
-                index, block = task
-                key, of_source = keys[index], K2[links[index].source, keys[index][-1]]
-                window_sums(K1[key], K1L[key], of_source, starts[block], window, first, joint_sums[index, block])
+                key, source = keys[index], links[index].source
+                out = joint_sums[index, chunk]
+                window_sums(K1[key], K1L[key], K2[source, key.level], starts[chunk], window, first, out)
 
-            def add_condition(task: tuple[Any, slice], first: int = first, K1: Any = K1, K1L: Any = K1L) -> None:
-                key, block = task
-                condition_window_sums(K1[key], K1L[key], starts[block], window, first, condition_sums[key][block])
+            def add_condition(
+                key: _ConditionKey, chunk: slice, first: int = first, K1: Any = K1, K1L: Any = K1L
+            ) -> None:
+                condition_window_sums(K1[key], K1L[key], starts[chunk], window, first, condition_sums[key][chunk])
 
-            list(threads.map(add_condition, [(key, block) for key in condition_sums for block in blocks]))
-            list(threads.map(add_joint, [(i, block) for i in range(len(links)) for block in blocks]))
+            list(threads.map(add_condition, *zip(*itertools.product(condition_sums, chunks), strict=True)))
+            list(threads.map(add_joint, *zip(*itertools.product(range(len(links)), chunks), strict=True)))
     scores = []
     for key, joint in zip(keys, joint_sums, strict=True):
-        alone = condition_sums[key]  # (S, 2, window), as `joint`
-        scores.append(linear_predictor_divergence(alone[:, 0], alone[:, 1], joint[:, 0], joint[:, 1], form))
+        alone = condition_sums[key]
+        A1, B1, A12, B12 = alone[:, 0], alone[:, 1], joint[:, 0], joint[:, 1]  # (S, window)
+        scores.append(linear_predictor_divergence(A1, B1, A12, B12, form))
     return np.stack(scores)
+
+
+class _ConditionKey(NamedTuple):
+    """What K1 and K1 * L of a link depend on."""
+
+    target: int
+    conditioning_set: tuple[int, ...]
+    level: int
 
 
 class _BandGrams(DenseGrams):
@@ -186,9 +210,12 @@ def _narrowed(K: FloatArray, level: int) -> FloatArray:
 
 
 def reordered_gram_scores(
-    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, orders: IntArray, form: Form
+    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, row_orders: IntArray, form: PredictorForm
 ) -> FloatArray:
-    """Return the score of a link with the source's rows in each of the orders (P x n)."""
+    """Return the score of a link with the source's rows in each of the orders (P x n).
+
+    `bandwidths` are the largest ones, one per series, which are divided `level` times by sqrt(2).
+    """
     from condcs.causal._gram_loops import reordered_sums
 
     n = problem.rows
@@ -201,10 +228,11 @@ def reordered_gram_scores(
     grams = DenseGrams(problem, bandwidths, n, int(level))
     K1, K2 = np.ascontiguousarray(grams.condition(link)), np.ascontiguousarray(grams.source(link))
     K1L = K1 * grams.target(link)
-    a1, b1 = K1.sum(axis=1), K1L.sum(axis=1)
-    workers = current_settings().n_threads
-    chunks = np.array_split(np.ascontiguousarray(orders, np.int64), min(workers, len(orders)))
-    with ThreadPoolExecutor(workers) as threads:
-        parts = list(threads.map(lambda chunk: reordered_sums(K1, K1L, K2, chunk, 1)[:, 0], chunks))
-    sums = np.concatenate(parts)
-    return linear_predictor_divergence(a1, b1, sums[:, 0], sums[:, 1], form)
+    n_threads = current_settings().n_threads
+    chunks = np.array_split(np.ascontiguousarray(row_orders, np.int64), min(n_threads, len(row_orders)))
+    with ThreadPoolExecutor(n_threads) as threads:
+        sums_by_chunk = list(threads.map(lambda chunk: reordered_sums(K1, K1L, K2, chunk, 1)[:, 0], chunks))
+    sums = np.concatenate(sums_by_chunk)  # (P, 2, n)
+    A1, B1 = K1.sum(axis=1), K1L.sum(axis=1)  # (n,)
+    A12, B12 = sums[:, 0], sums[:, 1]  # (P, n)
+    return linear_predictor_divergence(A1, B1, A12, B12, form)

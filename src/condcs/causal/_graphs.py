@@ -23,7 +23,7 @@ from condcs.causal._series import (
     CausalProblem,
     Embedding,
     Link,
-    Missing,
+    MissingTimes,
     Series,
     check_embedding,
     check_flag,
@@ -187,9 +187,10 @@ class CausalGraph(ByValue):
                 f"No evidence that any series drives another: {scope}. That is no evidence against a link: one may be "
                 "too weak for so few rows."
             )
-        named = [f"{source} drives {target}" for source, target in links[:_MOST_NAMED]]
-        others = [counted(len(links) - _MOST_NAMED, "more link")] if len(links) > _MOST_NAMED else []
-        return f"{', '.join([*named, *others])}: {scope}."
+        clauses = [f"{source} drives {target}" for source, target in links[:_MOST_NAMED]]
+        if len(links) > _MOST_NAMED:
+            clauses.append(counted(len(links) - _MOST_NAMED, "more link"))
+        return f"{', '.join(clauses)}: {scope}."
 
     def null_words(self) -> str:
         """Say how links were tested, and on how much."""
@@ -216,7 +217,7 @@ def causal_graph(
     conditional: bool = False,
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
-    missing: Missing = "error",
+    missing: MissingTimes = "error",
     null: LinkNull = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
@@ -290,13 +291,13 @@ def _problems(
 ) -> list[CausalProblem]:
     """Group links with the same embedding and the same complete rows into one problem; they share all matrices."""
     # Without gaps all links have the same rows, those with a complete past of the longest.
-    furthest = max(e.reach for e in embeddings)
-    alike: dict[Any, list[Link]] = {}
+    furthest = max(embedding.reach for embedding in embeddings)
+    groups: dict[tuple[Embedding, bytes], list[Link]] = {}
     for link in links:
-        e = embeddings[link.target]
-        times = CausalProblem(variables, e, (link,), furthest).times  # (rows,)
-        alike.setdefault((e, times.tobytes()), []).append(link)
-    return [CausalProblem(variables, e, tuple(alike_links), furthest) for (e, _), alike_links in alike.items()]
+        embedding = embeddings[link.target]
+        times = CausalProblem(variables, embedding, (link,), furthest).times  # (rows,)
+        groups.setdefault((embedding, times.tobytes()), []).append(link)
+    return [CausalProblem(variables, embedding, tuple(group), furthest) for (embedding, _), group in groups.items()]
 
 
 def _embeddings(
@@ -318,6 +319,7 @@ def _embeddings(
 def _graph(
     names: list[str], embeddings: tuple[Embedding, ...], problems: list[CausalProblem], tests: LinkTests
 ) -> CausalGraph:
+    """Put the tests of links, in the order of the problems and their links, into matrices."""
     from scipy.stats import false_discovery_control
 
     count = len(names)
@@ -338,7 +340,7 @@ def _graph(
     bandwidths = None
     if tests.bandwidths is not None:
         every = np.arange(len(links))
-        # `tests.bandwidths` has shape (links, variables).
+        # (links, variables) -> (links, 2): those of the source and of the target.
         of_ends = tests.bandwidths[every, sources], tests.bandwidths[every, targets]
         bandwidths = matrix(np.stack(of_ends, axis=1))
     return CausalGraph(
@@ -379,7 +381,7 @@ def pvalue_words(p: float) -> str:
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
 
 
-def plain(name: str) -> str:
+def without_formulas(name: str) -> str:
     """Return a name that matplotlib shows as it is: a dollar sign would start a formula."""
     return name.replace("$", r"\$")
 
@@ -412,11 +414,11 @@ def draw_links(axis: Any, names: Any, is_link: Any, *, strengths: Any = None, co
     axis.plot(*nodes.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
     for name, node in zip(names, nodes, strict=True):
         if all(len(n) <= 4 for n in names):
-            axis.text(*node, plain(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
+            axis.text(*node, without_formulas(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
         else:
             side = "left" if node[0] > 0.1 else "right" if node[0] < -0.1 else "center"
             height = "bottom" if node[1] > 0.9 else "top" if node[1] < -0.9 else "center"
-            axis.text(*(1.16 * node), plain(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
+            axis.text(*(1.16 * node), without_formulas(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
     axis.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.35), aspect="equal")
     axis.set_axis_off()
 
@@ -429,7 +431,7 @@ def draw_matrix(axis: Any, names: Any, scores: Any, is_link: Any) -> None:
         np.where(np.isfinite(scores), scores, np.nan), cmap="Blues", vmin=0 if np.nanmin(scores) >= 0 else None
     )
     axis.figure.colorbar(shown, ax=axis, shrink=0.8, label="score")
-    shown_names = [plain(name) for name in names]
+    shown_names = [without_formulas(name) for name in names]
     axis.set_xticks(range(len(names)), shown_names, rotation=0 if max(map(len, names)) < 4 else 45, ha="center")
     axis.set_yticks(range(len(names)), shown_names)
     axis.set(xlabel="target", ylabel="source")

@@ -31,12 +31,12 @@ from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
+from condcs._measures.formulas import PredictorForm
 from condcs.causal._series import check_kind
 
-Form = Literal["corrected", "paper"]
 BandwidthRule = Literal["predictive", "median"]
 Eigensolver = Literal["low_rank", "full"]
-Estimator = Literal["frenzel_pompe", "entropies"]
+EntropyEstimator = Literal["frenzel_pompe", "entropies"]
 
 Score = Callable[[FloatArray, FloatArray, FloatArray], float]
 """``score(target, condition, source)``: larger for a stronger influence."""
@@ -67,11 +67,11 @@ class ConditionalCS:
     """
 
     name: ClassVar[str] = "conditional_cs"
-    form: Form = "corrected"
+    form: PredictorForm = "corrected"
     bandwidth: BandwidthRule | float = "predictive"
 
     def __post_init__(self) -> None:
-        check_choice("form", self.form, get_args(Form))
+        check_choice("form", self.form, get_args(PredictorForm))
         if not isinstance(self.bandwidth, str):
             check_positive("bandwidth", self.bandwidth)
         elif self.bandwidth not in get_args(BandwidthRule):
@@ -150,11 +150,11 @@ class TransferEntropy:
 
     name: ClassVar[str] = "transfer_entropy"
     k: int = 3
-    estimator: Estimator = "frenzel_pompe"
+    estimator: EntropyEstimator = "frenzel_pompe"
 
     def __post_init__(self) -> None:
         check_integer("k", self.k, 1)
-        check_choice("estimator", self.estimator, get_args(Estimator))
+        check_choice("estimator", self.estimator, get_args(EntropyEstimator))
 
     def scorer(self, condition: FloatArray, source: FloatArray) -> Score:
         """Return the score as a function of the targets, the condition and the source."""
@@ -167,17 +167,17 @@ class TransferEntropy:
             return _conditional_information(y, x, z, self.k)
         # I(y; x | z) = H(z, x) - H(y, z, x) + H(y, z) - H(z)
         subspaces = ((z, x), (y, z, x), (y, z), (z,))
-        h_zx, h_yzx, h_yz, h_z = (entropy(np.hstack(parts), self.k) for parts in subspaces)
+        h_zx, h_yzx, h_yz, h_z = (differential_entropy(np.hstack(parts), self.k) for parts in subspaces)
         return h_zx - h_yzx + h_yz - h_z
 
 
 InfluenceBaseline = LinearGranger | KernelGranger | TransferEntropy
-MeasureName = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-InfluenceMeasure = MeasureName | ConditionalCS | InfluenceBaseline
+InfluenceName = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
+InfluenceMeasure = InfluenceName | ConditionalCS | InfluenceBaseline
 """A measure, or the name of one with its default options."""
 
 
-def check_measure(measure: InfluenceMeasure) -> ConditionalCS | InfluenceBaseline:
+def check_influence_measure(measure: InfluenceMeasure) -> ConditionalCS | InfluenceBaseline:
     """Return a measure, or the one with this name and its default options."""
     kinds = (ConditionalCS, LinearGranger, KernelGranger, TransferEntropy)
     checked: ConditionalCS | InfluenceBaseline = check_kind("measure", measure, kinds)
@@ -315,7 +315,7 @@ def _conditional_information(y: FloatArray, x: FloatArray, z: FloatArray, k: int
     return float(total)
 
 
-def entropy(points: FloatArray, k: int) -> float:
+def differential_entropy(points: FloatArray, k: int) -> float:
     """Kozachenko and Leonenko's differential entropy, Euclidean norm; repeated points get the least distance seen."""
     from scipy.spatial import cKDTree
     from scipy.special import digamma, gammaln

@@ -24,13 +24,19 @@ from condcs._inference.results import TestResult
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._conditions import Conditions, inflated_pvalue, variance_inflation
 from condcs.causal._gram_scores import Scorer
-from condcs.causal._influence_measures import ConditionalCS, InfluenceBaseline, InfluenceMeasure, check_measure, f_test
+from condcs.causal._influence_measures import (
+    ConditionalCS,
+    InfluenceBaseline,
+    InfluenceMeasure,
+    check_influence_measure,
+    f_test,
+)
 from condcs.causal._predictive_choice import EmbeddingOption, embeddings_of
 from condcs.causal._series import (
-    FEWEST_ROWS,
+    FEWEST_TARGETS,
     CausalProblem,
     Link,
-    Missing,
+    MissingTimes,
     check_different,
     check_flag,
     check_kind,
@@ -173,7 +179,7 @@ def causal_score(
     embedding: EmbeddingOption = "auto",
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
-    missing: Missing = "error",
+    missing: MissingTimes = "error",
 ) -> float:
     r"""Score of the influence of series x on series y: 0 if there is none, larger for a stronger one.
 
@@ -217,7 +223,7 @@ def causal_score(
     """
     problem = _two_series_problem(x, y, given, ranks, missing, embedding)
     check_rows(problem)
-    return float(Scorer(problem, check_measure(measure)).on_whole_series()[0])
+    return float(Scorer(problem, check_influence_measure(measure)).on_whole_series()[0])
 
 
 @public
@@ -229,7 +235,7 @@ def causal_test(
     embedding: EmbeddingOption = "auto",
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
-    missing: Missing = "error",
+    missing: MissingTimes = "error",
     null: LinkNull = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
@@ -311,7 +317,7 @@ def causal_test(
 
 
 def _two_series_problem(
-    x: Array, y: Array, given: Any, ranks: bool, missing: Missing, embedding: EmbeddingOption
+    x: Array, y: Array, given: Any, ranks: bool, missing: MissingTimes, embedding: EmbeddingOption
 ) -> CausalProblem:
     """Check two series and those that are conditioned on; they are series 0, 1, and 2, 3, ... of the problem."""
     if given is None:
@@ -344,7 +350,7 @@ def run_link_tests(
     conditions: Conditions | None = None,
 ) -> LinkTests:
     """Score all links of a problem on the data and on surrogates, or test them by signs given the conditions."""
-    checked_measure = check_measure(measure)
+    checked_measure = check_influence_measure(measure)
     checked_null = _check_null(null, checked_measure)
     resamples = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
@@ -420,7 +426,7 @@ def _links_by_windows(
     window = check_integer(
         "window",
         n // 2 if null.window is None else null.window,
-        min(FEWEST_ROWS, n // 2),
+        min(FEWEST_TARGETS, n // 2),
         n - 1,
         because=f" (there are {n} rows)",
     )

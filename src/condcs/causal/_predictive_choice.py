@@ -20,15 +20,15 @@ from condcs._core.arrays import Array, FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs._core.errors import ShapeError, public
 from condcs._core.printable import Printable
-from condcs._kernels.row_sums import exp_in_place
 from condcs._regression.smoother import Smoother
+from condcs.causal._grams import DenseGrams
 from condcs.causal._influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
 from condcs.causal._series import (
-    FEWEST_ROWS,
+    FEWEST_TARGETS,
     CausalProblem,
     Embedding,
     Link,
-    Missing,
+    MissingTimes,
     Series,
     check_embedding,
     check_flag,
@@ -42,17 +42,17 @@ LAGS, ORDERS = (1, 2, 3), (1, 2, 3, 4)
 """Lags and orders that are tried by default: ten pairs. More cost more time, and leave fewer rows to compare them on:
 each candidate predicts only the targets that have a complete past of the longest."""
 
-LARGEST = 2.0
+LARGEST_IN_MEDIANS = 2.0
 """Largest bandwidth tried, in medians of the distance between two values of the series; each next one is smaller by
 sqrt(2), so that its kernel is the square of the one before."""
 
-LEVELS = 12
+BANDWIDTH_LEVELS = 12
 """Number of bandwidths tried: down to 1/22 of the median."""
 
-SHIFTS = 8
+SOURCE_SHIFTS = 8
 """Number of circular shifts of the source, evenly spaced."""
 
-_ROWS_OF_CHOICE = 512
+_ROWS_OF_EMBEDDING = 512
 """Number of rows that the choice of lag and order uses at most. Each candidate costs 36 products of matrices of so many
 rows and columns; more rows tell candidates apart that differ less."""
 
@@ -65,7 +65,7 @@ _TIMES_PER_STEP = 10
 _ROWS_PER_COLUMN = 3
 """Rows for each column of a past that a regression on it must have: with fewer, hardly any row is left to check it."""
 
-ROWS = 1024
+ROWS_OF_CHOICE = 1024
 """Number of rows that the choice of a bandwidth, or of one embedding for all series, uses at most: the first ones. Time
 and memory grow with their square."""
 
@@ -73,17 +73,22 @@ PSEUDO_COUNT = 0.1
 """Weight of the marginal distribution in each prediction, in neighbours: it predicts rows without any."""
 
 
-def base_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) -> tuple[FloatArray, bool]:
-    """Return the bandwidth of each series, in its unit, and whether the predictive rule has yet to reduce it."""
-    if isinstance(bandwidth, str):
-        medians = np.array([median_bandwidth(s.measured) for s in problem.series])
-        return (LARGEST * medians, True) if bandwidth == "predictive" else (medians, False)
-    return np.array([bandwidth_in_unit(bandwidth, s.exponent) for s in problem.series]), False
+def largest_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) -> FloatArray:
+    """Return the bandwidth of each series, in its unit, shape (variables,): the largest one if levels are tried."""
+    if not isinstance(bandwidth, str):
+        return np.array([bandwidth_in_unit(bandwidth, one.exponent) for one in problem.series])
+    medians = np.array([median_bandwidth(one.measured) for one in problem.series])
+    return LARGEST_IN_MEDIANS * medians if bandwidth == "predictive" else medians
 
 
-def chosen_levels(problem: CausalProblem, bandwidths: FloatArray) -> IntArray:
-    """Choose, for each link, how often the largest bandwidth is divided by sqrt(2)."""
-    grams = DenseGrams(problem, bandwidths, min(problem.rows, ROWS))
+def bandwidth_levels(problem: CausalProblem, largest: FloatArray, bandwidth: BandwidthRule | float) -> IntArray:
+    """Return how often the bandwidths of each link are divided by sqrt(2), shape (links,).
+
+    The predictive rule chooses that by prediction; other bandwidths stay as they are.
+    """
+    if bandwidth != "predictive":
+        return np.zeros(len(problem.links), np.int64)
+    grams = DenseGrams(problem, largest, min(problem.rows, ROWS_OF_CHOICE))
     return np.array([int(np.argmax(predictive_likelihoods(grams, link))) for link in problem.links])
 
 
@@ -98,17 +103,20 @@ def predictive_likelihoods(grams: DenseGrams, link: Link) -> FloatArray:
     from condcs.causal._gram_loops import reordered_sums
 
     n = grams.rows
-    shifts = (np.arange(1, SHIFTS + 1) * n) // (SHIFTS + 1)
-    orders = (np.arange(n) + shifts[:, None]) % n
+    shifts = (np.arange(1, SOURCE_SHIFTS + 1) * n) // (SOURCE_SHIFTS + 1)
+    row_orders = (np.arange(n) + shifts[:, None]) % n  # (shifts, n)
     K1, L = grams.condition(link), grams.target(link)
-    sums = reordered_sums(K1, K1 * L, grams.source(link), orders, LEVELS)
-    marginal = np.empty((LEVELS, 1))
-    for level in range(LEVELS):
+    sums = reordered_sums(K1, K1 * L, grams.source(link), row_orders, BANDWIDTH_LEVELS)  # (shifts, levels, 2, n)
+    A12, B12 = sums[:, :, 0], sums[:, :, 1]
+    marginal = np.empty((BANDWIDTH_LEVELS, 1))
+    for level in range(BANDWIDTH_LEVELS):
         marginal[level] = _mean_off_diagonal(L)
+        # Squared, a kernel has a bandwidth smaller by sqrt(2): the next level.
         L = L * L
-    columns = grams.problem.series[link.target].values.shape[1]
-    fit = _log_likelihood(sums[:, :, 0], sums[:, :, 1], marginal)
-    return np.asarray(fit.mean(axis=(0, 2)) + columns * np.log(2.0) / 2 * np.arange(LEVELS))
+    likelihoods = _log_likelihood(A12, B12, marginal).mean(axis=(0, 2))  # (levels,)
+    # -d log sigma: each level adds d log(2) / 2.
+    d = grams.problem.series[link.target].values.shape[1]
+    return np.asarray(likelihoods + d * np.log(2.0) / 2 * np.arange(BANDWIDTH_LEVELS))
 
 
 def _mean_off_diagonal(L: FloatArray) -> float:
@@ -159,7 +167,7 @@ def select_embeddings(
     max_lag: int = LAGS[-1],
     max_order: int = ORDERS[-1],
     ranks: bool = False,
-    missing: Missing = "error",
+    missing: MissingTimes = "error",
 ) -> dict[str, EmbeddingChoice]:
     """Choose lag and order of each series by how well its past predicts it.
 
@@ -227,28 +235,33 @@ def common_embedding(
     """
     columns, indices = sum(one.values.shape[1] for one in variables), range(len(variables))
     links = tuple(Link(i, j) for i in indices for j in indices if i != j)
-    # Of a single past value, the lag has no meaning.
-    simplest, *more = (Embedding(order, lag, delay=1) for order in orders for lag in (lags if order > 1 else lags[:1]))
+    simplest, *others = (Embedding(order, lag, delay=1) for lag, order in _pairs_to_try(lags, orders))
     candidates, times = [simplest], CausalProblem(tuple(variables), simplest, links).times
-    for e in more:
+    for embedding in others:
         # All candidates predict the same targets, those with a complete past of each.
-        shared_times = np.intersect1d(times, CausalProblem(tuple(variables), e, links).times)
-        enough_rows = len(shared_times) >= _ROWS_PER_COLUMN * columns * e.order_x
-        if enough_rows and e.reach <= len(variables[0]) // _TIMES_PER_STEP:
-            candidates, times = [*candidates, e], shared_times
+        shared_times = np.intersect1d(times, CausalProblem(tuple(variables), embedding, links).times)
+        enough_rows = len(shared_times) >= _ROWS_PER_COLUMN * columns * embedding.order_x
+        if enough_rows and embedding.reach <= len(variables[0]) // _TIMES_PER_STEP:
+            candidates.append(embedding)
+            times = shared_times
     if len(candidates) == 1:
         return simplest
-    times = times[:ROWS]
+    times = times[:ROWS_OF_CHOICE]
     y = np.hstack([variables[target].values[times] for target in targets])  # (rows, columns of the targets)
 
-    def error(e: Embedding) -> float:
+    def error(embedding: Embedding) -> float:
         """Return the mean log squared error over the targets, each row left out of the fit that predicts it."""
-        inputs = np.hstack([one.values[times - step] for one in variables for step in e.source_steps])
+        inputs = np.hstack([one.values[times - step] for one in variables for step in embedding.source_steps])
         left_out_errors = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y).left_out
         squared_errors = (left_out_errors**2).mean(axis=0)
         return float(np.log(np.maximum(squared_errors, np.finfo(float).tiny)).mean())
 
     return min(candidates, key=error)
+
+
+def _pairs_to_try(lags: Sequence[int], orders: Sequence[int]) -> list[tuple[int, int]]:
+    """Return all pairs (lag, order), the lowest order first; of a single past value the lag has no meaning."""
+    return [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
 
 
 class EmbeddingSearch:
@@ -280,20 +293,19 @@ class EmbeddingSearch:
         """Choose lag and order of one series."""
         orders, lags = orders or self.orders, self.lags
         problem = self._problem(target, 1 + lags[-1] * (orders[-1] - 1))
-        rows = min(problem.rows, _ROWS_OF_CHOICE)
-        if rows < FEWEST_ROWS:
+        rows = min(problem.rows, _ROWS_OF_EMBEDDING)
+        if rows < FEWEST_TARGETS:
             reach = problem.embedding.reach
             raise ShapeError(
-                f"the series must be at least {FEWEST_ROWS + reach} long, without gaps, to choose among lags up to "
+                f"the series must be at least {FEWEST_TARGETS + reach} long, without gaps, to choose among lags up to "
                 f"{lags[-1]} and orders up to {orders[-1]}, got {len(self.variables[0])} times, {problem.rows} of them "
                 "with a complete past. Use longer series, or smaller lags and orders."
             )
         key = problem.times.tobytes()
         if key not in self._grams:
-            self._grams[key] = DenseGrams(problem, base_bandwidths(problem, "predictive")[0], rows)
+            self._grams[key] = DenseGrams(problem, largest_bandwidths(problem, "predictive"), rows)
         grams = self._grams[key]
-        # Of a single past value, the lag has no meaning.
-        candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+        candidates = _pairs_to_try(lags, orders)
         # 1. The likelihood of every row given the target's own past, for each candidate: (rows,).
         fit = _Fit(grams.past(target, (0,)), self.variables[target].values.shape[1])
         pasts: dict[tuple[int, int], FloatArray] = {}
@@ -328,63 +340,26 @@ class _Fit:
     """
 
     def __init__(self, L: FloatArray, columns: int) -> None:
+        # L at each level, whose bandwidth is that of the one before divided by sqrt(2).
         self._targets = [np.ascontiguousarray(L)]
-        for _ in range(LEVELS - 1):
+        for _ in range(BANDWIDTH_LEVELS - 1):
             self._targets.append(self._targets[-1] * self._targets[-1])
         self._marginals = [_mean_off_diagonal(target) for target in self._targets]
+        # What a level adds to the log of a density in so many dimensions: -d log sigma.
         self._gain = columns * np.log(2.0) / 2
 
     def __call__(self, K: FloatArray) -> FloatArray:
         """Return the likelihoods (rows,) at the bandwidths where their mean is largest; K is (rows, rows)."""
         best: Any = None
         # Squaring K divides the bandwidth on the past by sqrt(2), once for each level.
-        for level in range(LEVELS + _NARROWER[-1]):
-            A = K.sum(axis=1)
+        for level in range(BANDWIDTH_LEVELS + _NARROWER[-1]):
+            A = K.sum(axis=1)  # (rows,)
             for target_level in (level - narrower for narrower in _NARROWER):
-                if not 0 <= target_level < LEVELS:
+                if not 0 <= target_level < BANDWIDTH_LEVELS:
                     continue
-                B = np.einsum("ij,ij->i", K, self._targets[target_level])
+                B = np.einsum("ij,ij->i", K, self._targets[target_level])  # (rows,)
                 fit = _log_likelihood(A, B, self._marginals[target_level]) + self._gain * target_level
                 if best is None or fit.mean() > best.mean():
                     best = fit
             K = K * K
         return np.asarray(best)
-
-
-class DenseGrams:
-    """Gram matrices of targets and pasts, of the first `rows` rows of a problem."""
-
-    def __init__(self, problem: CausalProblem, bandwidths: FloatArray, rows: int, level: int = 0) -> None:
-        self.problem, self.rows, self._bandwidths, self._level = problem, rows, bandwidths, level
-        self._pasts: dict[tuple[int, tuple[int, ...]], FloatArray] = {}
-
-    def past(self, v: int, steps: tuple[int, ...]) -> FloatArray:
-        """Gram matrix of the values of a series so many steps before the targets."""
-        if (v, steps) not in self._pasts:
-            scale = 2.0**self._level / (2 * self._bandwidths[v] ** 2)
-            gram = self.exponents(self.problem.past(v, steps)[: self.rows], scale)
-            exp_in_place(gram)
-            self._pasts[v, steps] = gram
-        return self._pasts[v, steps]
-
-    def exponents(self, values: FloatArray, scale: float) -> FloatArray:
-        """Squared distances between rows, times -scale; shape (rows, rows)."""
-        negated_squares = np.zeros((len(values), len(values)))
-        for column in values.T:
-            negated_squares -= (column[:, None] - column) ** 2
-        return negated_squares * scale
-
-    def target(self, link: Link) -> FloatArray:
-        """Gram matrix of the targets."""
-        return self.past(link.target, (0,))
-
-    def condition(self, link: Link) -> FloatArray:
-        """Gram matrix of what is conditioned on."""
-        gram = self.past(link.target, self.problem.embedding.own_steps)
-        for z in link.conditioning_set:
-            gram = gram * self.past(z, self.problem.embedding.source_steps)
-        return gram
-
-    def source(self, link: Link) -> FloatArray:
-        """Gram matrix of the source's past."""
-        return self.past(link.source, self.problem.embedding.source_steps)

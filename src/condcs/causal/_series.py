@@ -18,10 +18,10 @@ from condcs._core.checks import check_choice, check_integer, column_names
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.vocabulary import named, setting
 
-Missing = Literal["error", "drop"]
+MissingTimes = Literal["error", "drop"]
 """What to do about NaN: refuse them, or leave out every time whose value or past is missing."""
 
-FEWEST_ROWS = 20
+FEWEST_TARGETS = 20
 """Fewest rows (target, past) that a score is computed on, and so that a window of a surrogate has. Fewer leave a
 regression on a few past values hardly any residual; more would refuse short yearly series."""
 
@@ -70,7 +70,7 @@ class Series(ByValue):
         return np.asarray(np.isfinite(self.values).all(axis=1))
 
 
-def check_one_series(argument: str, value: Array, name: str, missing: Missing) -> Series:
+def check_one_series(argument: str, value: Array, name: str, missing: MissingTimes) -> Series:
     """Check a variable of one or more columns."""
     values = _as_floats(argument, value)
     if values.ndim == 1:
@@ -85,7 +85,9 @@ def check_one_series(argument: str, value: Array, name: str, missing: Missing) -
     return _in_median_unit(name, on_grid(row_grid_indices(argument, value), values))
 
 
-def check_series_table(argument: str, value: Array | Mapping[str, Array], missing: Missing = "error") -> list[Series]:
+def check_series_table(
+    argument: str, value: Array | Mapping[str, Array], missing: MissingTimes = "error"
+) -> list[Series]:
     """Check an array (time, variables), a DataFrame, or a mapping from names to series: one variable per column."""
     if isinstance(value, Mapping):
         # Times that a series lacks are holes in time, which need no permission; NaN do.
@@ -310,9 +312,9 @@ def _is_numeric(kind: Any) -> bool:
     return getattr(kind, "kind", "O") in "fiub"
 
 
-def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: Missing) -> None:
+def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: MissingTimes) -> None:
     """Check that there are rows, values in every column, none that are infinite or not allowed to be missing."""
-    check_choice("missing", missing, get_args(Missing))
+    check_choice("missing", missing, get_args(MissingTimes))
     if not len(values):
         raise ShapeError(f"{named(argument)} must have rows, got none. Pass one row per time.")
     absent = np.isnan(values).all(axis=0)  # (columns,)
@@ -411,10 +413,10 @@ def check_embedding(embedding: Any, length: int) -> Embedding:
             f"Pass e.g. embedding=Embedding(order=2, lag=1)."
         )
     checked: Embedding = Embedding(int(embedding)) if is_order else embedding
-    if length - checked.reach < FEWEST_ROWS:
+    if length - checked.reach < FEWEST_TARGETS:
         raise ShapeError(
-            f"the series must have at least {FEWEST_ROWS + checked.reach} times, {FEWEST_ROWS} of them with a past "
-            f"of {checked.words()}, got {length}. Use longer series, or fewer or shorter lags."
+            f"the series must have at least {FEWEST_TARGETS + checked.reach} times, {FEWEST_TARGETS} of them with a "
+            f"past of {checked.words()}, got {length}. Use longer series, or fewer or shorter lags."
         )
     return checked
 
@@ -476,11 +478,11 @@ class CausalProblem:
 
 def check_rows(problem: CausalProblem) -> None:
     """Refuse links of which too few targets were measured together with their past."""
-    if problem.rows < FEWEST_ROWS:
+    if problem.rows < FEWEST_TARGETS:
         link = problem.links[0]
         source, target = (problem.series[v].name for v in link[:2])
         raise ShapeError(
-            f"{named(source)} and {named(target)} must have at least {FEWEST_ROWS} times with a complete past of "
+            f"{named(source)} and {named(target)} must have at least {FEWEST_TARGETS} times with a complete past of "
             f"{problem.embedding.words()}, got {problem.rows} of {len(problem.series[0]):,} because of missing values. "
             "Use fewer or shorter lags, or leave out the series with most gaps."
         )

@@ -353,7 +353,7 @@ def causal(
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs._tables.sources import FileOptions
-    from condcs.causal._influence_measures import MeasureName
+    from condcs.causal._influence_measures import InfluenceName
     from condcs.causal._link_tests import NullName
     from condcs.cli.causal_command import CausalOptions, run
     from condcs.cli.series_cells import SeriesOptions
@@ -371,7 +371,7 @@ def causal(
         ),
         lag=_number_or_auto(lag),
         order=_number_or_auto(order),
-        measure=_one_of(MeasureName, "measure", measure),
+        measure=_one_of(InfluenceName, "measure", measure),
         null=_one_of(NullName, "null", null),
         conditional=conditional,
         ranks=ranks,

@@ -14,7 +14,7 @@ from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer
 from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._graphs import pvalue_words
-from condcs.causal._influence_measures import MeasureName
+from condcs.causal._influence_measures import InfluenceName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch, common_embedding
 from condcs.causal._series import check_series_table, in_ranks
@@ -38,7 +38,7 @@ class CausalOptions:
     series: SeriesOptions = field(default_factory=SeriesOptions)
     lag: int | Literal["auto"] = "auto"
     order: int | Literal["auto"] = "auto"
-    measure: MeasureName = "conditional_cs"
+    measure: InfluenceName = "conditional_cs"
     null: NullName = "auto"
     conditional: bool = False
     ranks: bool = False
