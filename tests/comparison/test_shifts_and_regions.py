@@ -31,7 +31,7 @@ def test_the_tests_are_those_of_the_library():
     xp, xq = rng.normal(size=(60, 2)), rng.normal(0.4, 1, size=(50, 2))
     yp, yq = xp[:, :1] + rng.normal(size=(60, 1)), 1.5 * xq[:, :1] + rng.normal(size=(50, 1))
     pair = numbers_pair(xp * [1, 1000] + 5, yp, xq * [1, 1000] + 5, yq)
-    options = {"resamples": 59, "seed": 3, "jobs": 1}
+    options = {"resamples": 59, "seed": 3, "n_jobs": 1}
     adjustment = fit_adjustment(pair, 3)
     ours = compare_relation(pair, adjustment, **options)
     theirs = condcs.conditional_test(xp, 7 * yp, xq, 7 * yq, n_resamples=59, rng=3, propensity=adjustment.propensity)
@@ -109,7 +109,7 @@ def test_overlap_lies_inside_its_own_interval(change):
         yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
         yq += change * (xq[:, :1] > 0)
         pair = numbers_pair(xp, yp, xq, yq)
-        found = compare_relation(pair, fit_adjustment(pair, seed), resamples=39, seed=seed, jobs=1)
+        found = compare_relation(pair, fit_adjustment(pair, seed), resamples=39, seed=seed, n_jobs=1)
         low, high = found.overlap_interval
         assert 0 <= low <= found.overlap <= high <= 1
         reached += high == 1
@@ -237,7 +237,7 @@ def test_test_sizes_and_regions_are_of_one_fit(monkeypatch):
         _steps, "conditional_test_by_views", lambda *a, **o: fits.append(o["adjustment"]) or original(*a, **o)
     )
     adjustment = fit_adjustment(pair, 1)
-    found = compare_relation(pair, adjustment, resamples=39, seed=1, jobs=1)
+    found = compare_relation(pair, adjustment, resamples=39, seed=1, n_jobs=1)
     assert fits == [adjustment]
     assert adjustment.jumping is not None
     assert found.diagnostics["balance_pvalue"] == adjustment.propensity.balance_pvalue

@@ -126,7 +126,7 @@ def results():
 
 
 def test_results_that_were_made_are_short(results):
-    assert {"Comparison", "GroupComparison", "TestResult", "Shift", "CausalGraph", "SeriesClusters", "Effect",
+    assert {"Comparison", "GroupComparison", "TestResult", "ViewsOutcome", "CausalGraph", "SeriesClusters", "Effect",
             "Estimate", "ConditionalDriftDetector"} <= {type(result).__name__ for result in results}  # fmt: skip
     for result in results:
         assert is_short(repr(result)), repr(result)

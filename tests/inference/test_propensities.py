@@ -44,7 +44,7 @@ def test_probabilities_of_redrawn_labels_are_those_of_a_new_fit_to_first_order()
     redrawn = (np.random.default_rng(3).random(len(labels)) < fit.probabilities).astype(float)
     again, _ = fitted_logistic(design, redrawn, 3.0, coefficients)
     change = (redrawn - fit.probabilities)[:, None]
-    left = (change - fit.moved(slice(None), fit.shift(lambda rows: change[rows])))[:, 0]
+    left = (change - fit.change_by_step(slice(None), fit.newton_step(lambda rows: change[rows])))[:, 0]
     moved = np.abs(again.probabilities - fit.probabilities).max()
     # The error is of second order in the distance between the fits. The penalty draws a new fit towards 0 a second
     # time, which the first order leaves out; it is small beside the change itself.

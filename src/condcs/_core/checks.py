@@ -341,8 +341,20 @@ def fewest_resamples(alpha: float, *, looks: int = 1) -> int:
     >>> fewest_resamples(0.05), fewest_resamples(0.05, looks=2)
     (19, 39)
     """
-    # Less 1e-9: a quotient such as 2 / 0.05 may come out a last digit above a whole number.
-    return math.ceil(looks / alpha - 1e-9) - 1
+    return rounded_up(looks / alpha) - 1
+
+
+def rounded_up(number: float) -> int:
+    """Return the smallest whole number that is not below a quotient or a product, but for its rounding.
+
+    2 / 0.05 or 0.95 * 20 may come out a last digit above the whole number that they are.
+
+    Examples
+    --------
+    >>> rounded_up(0.1 + 0.2 + 1.7), rounded_up(2.1)
+    (2, 3)
+    """
+    return math.ceil(number - 1e-9)
 
 
 def check_probability(name: str, value: Any, example: float) -> float:

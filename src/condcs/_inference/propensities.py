@@ -149,7 +149,7 @@ class Propensity:
             )
 
         with one_blas_thread():
-            shifts = [fit.shift(partial(surprises, sample=g)) for fit, g in zip(self._fits, samples, strict=False)]
+            steps = [fit.newton_step(partial(surprises, sample=g)) for fit, g in zip(self._fits, samples, strict=False)]
         # Why the observed labels L are exempt. To first order a fit with the hat matrix H takes H (L - p0) from labels
         # that were drawn with the probabilities p0. The probabilities p are fitted to L, so that L - p is
         # (1 - H) (L - p0) already, up to the shrinkage by the penalty. Labels L* are redrawn with the probabilities p,
@@ -160,15 +160,15 @@ class Propensity:
         # level 10%). Labels that equal L are exempt wherever they occur: equal labels must have equal statistics.
         if self._fitted_to is not None and not all_alike:
             same = (unit_labels == self._fitted_to).all(axis=1)
-            for shift in shifts:
-                shift[:, same] = 0.0
+            for step in steps:
+                step[:, same] = 0.0
 
         def of_rows(rows: RowIndex) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
             of_samples = [surprises(units, sample) for sample in samples]
             with one_blas_thread():
-                for of_sample, fit, shift in zip(of_samples, self._fits, shifts, strict=False):
-                    of_sample -= fit.moved(units, shift)
+                for of_sample, fit, step in zip(of_samples, self._fits, steps, strict=False):
+                    of_sample -= fit.change_by_step(units, step)
             return of_samples
 
         return of_rows

@@ -190,9 +190,8 @@ def _under_redrawn(
 ) -> FloatArray:
     """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all.
 
-    Probabilities are fitted to redrawn labels too, to first order, as in
-    `Propensity.surprises_by_rows`. A fit is a projection of the labels, so that it can be taken from the functions
-    instead, once for all draws.
+    Probabilities are fitted to redrawn labels too, to first order, as in `Propensity.surprises_by_rows`. A fit is a
+    projection of the labels, so that it can be taken from the functions instead, once for all draws.
     """
     propensity, p = adjustment.propensity, adjustment.propensity.probabilities[:, 1]
     first: IntArray | slice = slice(None)
@@ -203,8 +202,8 @@ def _under_redrawn(
     with one_blas_thread():
         if propensity._fits:
             (fit,) = propensity._fits
-            shift = fit.shift(lambda rows: fit.variances[rows, None] * functions[rows])
-            terms = over_rows(lambda rows: fit.design.terms(rows) @ shift, len(p))
+            step = fit.newton_step(lambda rows: fit.variances[rows, None] * functions[rows])
+            terms = over_rows(lambda rows: fit.design.terms(rows) @ step, len(p))
             refitted = functions - np.concatenate(list(terms))
         sums = [(adjustment.labels[first] - p)[None] @ functions]
         draw, batch = independent_draws(propensity.probabilities, rng), max(1, _LABELS_IN_MEMORY // len(p))

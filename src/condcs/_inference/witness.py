@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ from condcs._core.checks import (
     check_integer,
     check_probability,
     check_rng,
+    rounded_up,
 )
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
@@ -34,9 +34,6 @@ from condcs._measures.inputs import conditional_problem, kernel_with_points, pai
 from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
 from condcs._regression.smoother import Smoother
-
-_SLACK = 1e-9
-"""Taken off what is rounded up: a product such as 0.95 * 20 may come out a last digit above a whole number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +219,7 @@ def witness(
 def _check_enough(count: int, confidence_level: float) -> None:
     """Refuse fewer resamples than a band of this level can be made of."""
     # The band is the k-th smallest of the resamples, k = ceil(confidence_level (count + 1)): it has to be one of them.
-    needed = math.ceil(confidence_level / (1 - confidence_level) - _SLACK)
+    needed = rounded_up(confidence_level / (1 - confidence_level))
     if 0 < count < needed:
         raise ParameterError(
             f"{named('n_resamples')} must be 0 or at least {needed} for "
@@ -298,7 +295,7 @@ class LocalDivergence:
     def under_null(self, labels: LabelArray, level: float) -> NullBands:
         """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
         factor, rest = _factor(self.kernel_y, self.groups.n)
-        rank = math.ceil(level * (len(labels) + 1) - _SLACK) - 1
+        rank = rounded_up(level * (len(labels) + 1)) - 1
         bands, means, centres, deviations = [], [], [], []
         largest = np.full(len(labels), -np.inf)
         for part in self._parts():

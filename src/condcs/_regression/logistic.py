@@ -64,16 +64,16 @@ class LogisticFit:
         """Variance of each label (n,)."""
         return _variances(self.probabilities)
 
-    def shift(self, change: Callable[[slice], FloatArray]) -> FloatArray:
-        """Return what a change of the labels (n x P, by rows) does to the coefficients, to first order (p + 1, P)."""
+    def newton_step(self, change: Callable[[slice], FloatArray]) -> FloatArray:
+        """Return the step of the coefficients (p + 1, P) that follows a change of the labels (n x P, by rows)."""
         sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
         return np.asarray(self.inverse @ sums)
 
-    def moved(self, rows: slice | IntArray, shift: FloatArray) -> FloatArray:
-        """Return what a shift of the coefficients does to the probabilities of some rows, to first order (rows, P)."""
-        moved = np.asarray(self.design.terms(rows) @ shift)
-        moved *= self.variances[rows, None]
-        return moved
+    def change_by_step(self, rows: slice | IntArray, step: FloatArray) -> FloatArray:
+        """Return what a step of the coefficients does to the probabilities of some rows, to first order (rows, P)."""
+        change = np.asarray(self.design.terms(rows) @ step)
+        change *= self.variances[rows, None]
+        return change
 
 
 def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[LogisticFit]:

@@ -3,6 +3,6 @@
 from condcs._inference.effects import Effect, Spread
 from condcs._inference.input_changes import InputChange
 from condcs._inference.region_effects import Change
-from condcs.comparison._steps import ChangeSizes, Shift
+from condcs.comparison._steps import ChangeSizes, ViewsOutcome
 
-__all__ = ["Change", "ChangeSizes", "Effect", "InputChange", "Shift", "Spread"]
+__all__ = ["Change", "ChangeSizes", "Effect", "InputChange", "Spread", "ViewsOutcome"]

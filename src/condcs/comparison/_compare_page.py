@@ -17,7 +17,7 @@ from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs.comparison._result import Comparison
 from condcs.comparison._row_dependence import RowDependence
-from condcs.comparison._steps import Location, Shift
+from condcs.comparison._steps import Location, ViewsOutcome
 from condcs.comparison._wording import (
     NO_REGION,
     WordTable,
@@ -224,21 +224,21 @@ def _evidence(page: Page, comparison: Comparison) -> None:
     _add_table(page, answers_table(comparison))
     if comparison.limits.min_effect is not None:
         page.text(_OVERLAP)
-    for shift, what in ((comparison.inputs, "inputs"), (comparison.relation, "relation")):
-        count = len(shift.null_distribution)
-        reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} resamples"
+    for outcome, what in ((comparison.inputs, "inputs"), (comparison.relation, "relation")):
+        count = len(outcome.null_distribution)
+        reached = f"{sum(value >= outcome.statistic for value in outcome.null_distribution)} of {count} resamples"
         page.figure(
-            null_figure(shift, f"{what}: evidence of all views"),
+            null_figure(outcome, f"{what}: evidence of all views"),
             alt=f"Histogram of the statistic of the {what} over the resamples; {reached} reach the observed value, "
-            f"{shift.statistic:.2f}.",
-            caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(shift.pvalue)}).",
+            f"{outcome.statistic:.2f}.",
+            caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(outcome.pvalue)}).",
         )
-    for shift, what in ((comparison.inputs, "Inputs"), (comparison.relation, "Relation")):
+    for outcome, what in ((comparison.inputs, "Inputs"), (comparison.relation, "Relation")):
         page.table(
             ["view", "p"],
-            [[name, show_p(pvalue)] for name, pvalue in zip(shift.views, shift.pvalues, strict=True)],
+            [[name, show_p(pvalue)] for name, pvalue in zip(outcome.views, outcome.pvalues, strict=True)],
             caption=f"{what}: each view by itself. Do not pick one of these p-values: the one above is valid for "
-            f"all of them together. D is {shift.divergence:.3g}, by chance {shift.by_chance:.3g}.",
+            f"all of them together. D is {outcome.divergence:.3g}, by chance {outcome.by_chance:.3g}.",
         )
     if diagnostics := comparison.relation.diagnostics:
         page.facts(
@@ -332,21 +332,21 @@ def loss_figure(loss: LossChange) -> Any:
     return figure
 
 
-def null_figure(shift: Shift, title: str) -> Any:
+def null_figure(outcome: ViewsOutcome, title: str) -> Any:
     """Draw the histogram of the null distribution, and where the observed value lies."""
     figure, axes = _figure(2.9)
-    values = shift.null_distribution
-    low, high = min(values.min(), shift.statistic), max(values.max(), shift.statistic)
+    values = outcome.null_distribution
+    low, high = min(values.min(), outcome.statistic), max(values.max(), outcome.statistic)
     # Some width even where all values are equal.
     top = max(values.max(), low + 1e-9)
     axes.hist(values, bins=24, range=(float(low), float(top)), color=GREY, lw=0)
-    axes.axvline(shift.statistic, color=RED, lw=2.2)
-    side = "right" if shift.statistic > (low + high) / 2 else "left"
+    axes.axvline(outcome.statistic, color=RED, lw=2.2)
+    side = "right" if outcome.statistic > (low + high) / 2 else "left"
     # Across in the units of the statistic, upwards in shares of the picture.
     transform = axes.get_xaxis_transform()
     pad = -1 if side == "right" else 1
     axes.annotate(
-        "observed", (shift.statistic, 0.97), xycoords=transform, xytext=(5 * pad, 0),
+        "observed", (outcome.statistic, 0.97), xycoords=transform, xytext=(5 * pad, 0),
         textcoords="offset points", ha=side, va="top", color=RED, fontsize=9,
     )  # fmt: skip
     axes.text(

@@ -17,7 +17,7 @@ import numpy as np
 from condcs._core.checks import check_alpha, check_integer, check_rng, fewest_resamples
 from condcs._core.errors import BalanceWarning, CondcsWarning, OverlapWarning, ParameterError, public
 from condcs._core.printable import harmless
-from condcs._core.settings import one_blas_thread
+from condcs._core.settings import config_context, one_blas_thread
 from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import Pair, ReadOptions, as_keys, read_pair
@@ -243,12 +243,12 @@ def compare_pair(
     check_labels_meet(pair)
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
-    with one_blas_thread(), collected_warnings() as collected:
+    with one_blas_thread(), config_context(n_threads=run.n_jobs), collected_warnings() as collected:
         tell("inputs")
         adjustment = fit_adjustment(pair, seed)
         inputs = compare_inputs(pair, adjustment, resamples=n_resamples, seed=seed)
         tell("relation")
-        relation = compare_relation(pair, adjustment, resamples=n_resamples, seed=seed, jobs=run.n_jobs)
+        relation = compare_relation(pair, adjustment, resamples=n_resamples, seed=seed, n_jobs=run.n_jobs)
         tell("where")
         location = locate_change(pair, adjustment, resamples=n_resamples, seed=seed, alpha=alpha)
         tell("how large")

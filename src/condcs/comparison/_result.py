@@ -21,7 +21,7 @@ from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence
-from condcs.comparison._steps import ChangeSizes, Location, Shift, response_summary
+from condcs.comparison._steps import ChangeSizes, Location, ViewsOutcome, response_summary
 from condcs.comparison._wording import BEFORE_AND_NOW, Passage, all_passages, as_text, verdict_words
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Comparison(ByValue, Reported):
 
     Attributes
     ----------
-    inputs, relation : Shift
+    inputs, relation : ViewsOutcome
         The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
     sizes : ChangeSizes
         How large the change is, in units of y, and why a model's loss changed.
@@ -142,8 +142,8 @@ class Comparison(ByValue, Reported):
     """
 
     pair: Pair
-    inputs: Shift
-    relation: Shift
+    inputs: ViewsOutcome
+    relation: ViewsOutcome
     sizes: ChangeSizes
     location: Location
     alpha: float
@@ -267,8 +267,8 @@ class Comparison(ByValue, Reported):
             "current": _account(pair.current),
             "x": [_column(c) for c in pair.x],
             "y": [_column(c) for c in pair.y],
-            "inputs": _shift(self.inputs),
-            "relation": _shift(self.relation),
+            "inputs": _outcome(self.inputs),
+            "relation": _outcome(self.relation),
             "row_dependence": self.row_dependence.to_dict(),
             "effects": [effect.to_dict() for effect in self.effects],
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
@@ -327,15 +327,15 @@ def _account(account: Account) -> dict[str, Any]:
     return {"table": account.title, "rows": account.seen, "with_gaps": account.gaps, "used": account.used}
 
 
-def _shift(shift: Shift) -> dict[str, Any]:
+def _outcome(outcome: ViewsOutcome) -> dict[str, Any]:
     return {
-        "pvalue": shift.pvalue,
-        "overlap": shift.overlap,
-        "overlap_interval": list(shift.overlap_interval),
-        "divergence": shift.divergence,
-        "divergence_by_chance": shift.by_chance,
-        "views": [{"view": name, "pvalue": p} for name, p in zip(shift.views, shift.pvalues, strict=True)],
-        **({"diagnostics": shift.diagnostics} if shift.diagnostics else {}),
+        "pvalue": outcome.pvalue,
+        "overlap": outcome.overlap,
+        "overlap_interval": list(outcome.overlap_interval),
+        "divergence": outcome.divergence,
+        "divergence_by_chance": outcome.by_chance,
+        "views": [{"view": name, "pvalue": p} for name, p in zip(outcome.views, outcome.pvalues, strict=True)],
+        **({"diagnostics": outcome.diagnostics} if outcome.diagnostics else {}),
     }
 
 

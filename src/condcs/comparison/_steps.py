@@ -86,8 +86,8 @@ their own."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shift(ByValue):
-    """Outcome of one comparison, from several views of the same tables.
+class ViewsOutcome(ByValue):
+    """Outcome of a test by all views: of the inputs of two tables, or of the relation.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Shift(ByValue):
     estimated: Callable[[], Estimate] = field(compare=False, repr=False)
 
     @classmethod
-    def of(cls, result: TestResult, seed: int) -> Shift:
+    def of(cls, result: TestResult, seed: int) -> ViewsOutcome:
         """Make it of the result of a test with all views."""
         return cls(
             pvalue=result.pvalue,
@@ -172,16 +172,18 @@ def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
     )
 
 
-def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int) -> Shift:
+def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int) -> ViewsOutcome:
     """Test p(x) by all views of `condcs.two_sample_test`, on a uniform sample of long tables."""
     rng = np.random.default_rng(seed)
     rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
     clusters = _clusters_of_rows(adjustment, rows)
     pooled = PooledRows(adjustment.x[rows], adjustment.categorical, row_counts, adjustment.weights[rows], clusters)
-    return Shift.of(two_sample_test_by_views(pooled, Resampling(resamples, rng, None, progress=False)), seed)
+    return ViewsOutcome.of(two_sample_test_by_views(pooled, Resampling(resamples, rng, None, progress=False)), seed)
 
 
-def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int, jobs: int | None) -> Shift:
+def compare_relation(
+    pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int, n_jobs: int | None
+) -> ViewsOutcome:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     options = {"kernel_x": kernels(pair.x), "kernel_y": kernels(pair.y)}
     samples = TestedSamples(
@@ -193,12 +195,12 @@ def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed
             [("cluster", pair.clusters_p), ("cluster", pair.clusters_q)],
         ),
     )
-    resampling = Resampling(resamples, np.random.default_rng(seed), jobs, progress=False)
+    resampling = Resampling(resamples, np.random.default_rng(seed), n_jobs, progress=False)
     # Rows with weights are redrawn given these as well, which takes a fit of its own.
     fitted = None if pair.weights_p is not None else adjustment
     with resampling.threads():
         result = conditional_test_by_views(samples, resampling, adjustment=fitted)
-    return Shift.of(result, seed)
+    return ViewsOutcome.of(result, seed)
 
 
 def _clusters_of_rows(adjustment: Adjustment, rows: IntArray) -> IntArray | None:

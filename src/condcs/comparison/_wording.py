@@ -22,7 +22,7 @@ from condcs.comparison._cautions import cautions
 
 if TYPE_CHECKING:
     from condcs.comparison._result import Comparison
-    from condcs.comparison._steps import Shift
+    from condcs.comparison._steps import ViewsOutcome
 
 
 _LEAST_EFFECTIVE_SHARE = 0.05
@@ -427,8 +427,8 @@ def answers_table(comparison: Comparison) -> WordTable:
         ("is p(y|x) the same?", decision_words(comparison), comparison.relation),
     )
     rows = tuple(
-        (question, answer, show_p(shift.pvalue), *(_overlap_words(shift) if shows_overlap else ()))
-        for question, answer, shift in answered
+        (question, answer, show_p(outcome.pvalue), *(_overlap_words(outcome) if shows_overlap else ()))
+        for question, answer, outcome in answered
     )
     return WordTable(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
 
@@ -537,6 +537,6 @@ def table_lines(table: WordTable) -> list[str]:
     ]
 
 
-def _overlap_words(shift: Shift) -> tuple[str, str]:
-    low, high = shift.overlap_interval
-    return f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"
+def _overlap_words(outcome: ViewsOutcome) -> tuple[str, str]:
+    low, high = outcome.overlap_interval
+    return f"{outcome.overlap:.3f}", f"{low:.3f} to {high:.3f}"
