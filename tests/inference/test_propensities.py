@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from condcs._inference.propensities import _checked, fitted_propensity, propensity_of_caller
+from condcs._inference.propensities import _propensity_of_fits, fitted_propensity, propensity_of_caller
 from condcs._regression.designs import Design
 from condcs._regression.logistic import fitted_logistic
 from condcs._regression.smoother import Smoother
@@ -132,17 +132,17 @@ def test_what_a_fit_has_used_up_does_not_hide_what_it_has_not():
         designs = Smoother(x, [False, False]).designs
         line = Design.of("line", x)
         fit = fitted_logistic(line, labels.astype(float), 1.0, None)[0]
-        pvalues.append(_checked((fit,), designs, labels, rng).balance_pvalue)
+        pvalues.append(_propensity_of_fits((fit,), designs, labels, rng).balance_pvalue)
     below = np.sum(np.array(pvalues) < 0.5)
     # Binomial(60, 0.5) lies outside 17 to 43 in 1 of 2,000 cases.
     assert 17 <= below <= 43
 
 
-def test_effective_rows_are_all_without_a_shift_and_few_without_overlap():
+def test_effective_units_are_all_without_a_shift_and_few_without_overlap():
     rng = np.random.default_rng(8)
     labels = np.repeat([0, 1], 100)
     x = rng.normal(size=(200, 1))
     same = fitted_propensity(Smoother(x, [False]).designs, labels, 2, rng)
-    assert same.effective_rows > 180
+    assert same.effective_units > 180
     apart = fitted_propensity(Smoother(x + 6 * labels[:, None], [False]).designs, labels, 2, rng)
-    assert apart.effective_rows < 20
+    assert apart.effective_units < 20

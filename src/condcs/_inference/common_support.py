@@ -144,7 +144,7 @@ def common_support(
 
 def _odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit:
     """Log-odds of a fitted ridge logistic regression of units, each left out of the fit, to first order."""
-    (fit,) = propensity._fits
+    (fit,) = propensity.fits
     first = slice(None) if units.means is None else units.means.first
     second = second[first]
     p = np.clip(propensity.probabilities[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)

@@ -9,7 +9,7 @@ until it passes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -26,7 +26,7 @@ from condcs._core.vocabulary import named, setting
 from condcs._inference.resampling import combined_evidence
 from condcs._parallel.many_rows import total
 from condcs._regression.designs import Design, designs_of_clusters
-from condcs._regression.logistic import LogisticFit, logistic_fits
+from condcs._regression.logistic import LogisticFit, logistic_path
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.smoother import Smoother
 
@@ -53,9 +53,9 @@ _REDRAWS = 100
 """Draws in a row that may leave a sample without rows before redrawing is given up."""
 _UNIFORM_NUMBERS = 2**24
 """Random numbers that are held at once: 128 MB."""
-_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
-"""Effective rows, and share of all rows, below both of which samples hardly overlap: of fewer rows no view tells much,
-and of small samples that overlap fully it is no fault of theirs that they are small."""
+_FEWEST_EFFECTIVE_UNITS, _LEAST_OVERLAP = 30, 0.25
+"""Effective units, and share of all units, below both of which samples hardly overlap: of fewer units no view tells
+much, and of small samples that overlap fully it is no fault of theirs that they are small."""
 
 
 def samples_with_surprises(n_samples: int) -> range:
@@ -77,6 +77,10 @@ class Propensity:
         Which functions of x the log-odds are made of; "given" if the caller gave the probabilities.
     balance_pvalue : float
         Whether the observed imbalance of x is a typical draw.
+    fits : tuple of LogisticFit
+        The fits of `samples_with_surprises` to the units; none if the caller gave the probabilities.
+    fitted_to : array, shape (units,), optional
+        The labels that these were fitted to: the observed ones.
     units : array of int, shape (n,), optional
         Unit of each row; without it every row is one.
     """
@@ -84,12 +88,12 @@ class Propensity:
     probabilities: FloatArray
     design: str
     balance_pvalue: float
-    _fits: tuple[LogisticFit, ...] = ()
-    _fitted_to: LabelArray | None = None
+    fits: tuple[LogisticFit, ...] = ()
+    fitted_to: LabelArray | None = None
     units: IntArray | None = None
 
     @property
-    def effective_rows(self) -> float:
+    def effective_units(self) -> float:
         """Units that tell the samples apart given x: all if x does not shift, few where the samples hardly overlap."""
         variance = (self.probabilities * (1 - self.probabilities)).sum()
         shares = self.probabilities.mean(axis=0)
@@ -105,17 +109,18 @@ class Propensity:
     @property
     def hardly_overlaps(self) -> bool:
         """Whether so few units tell the samples apart given x that there is hardly anything to compare."""
-        return self.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * len(self.probabilities))
+        return self.effective_units < min(_FEWEST_EFFECTIVE_UNITS, _LEAST_OVERLAP * len(self.probabilities))
 
     @property
     def diagnostics(self) -> dict[str, Any]:
         """What a result says about how far the null can be trusted."""
-        rows = len(self.probabilities) if self.units is None else len(self.units)
+        n_units = len(self.probabilities)
+        n_rows = n_units if self.units is None else len(self.units)
         return {
             "balance": self.balance,
             "balance_pvalue": self.balance_pvalue,
             "hardly_overlaps": self.hardly_overlaps,
-            "effective_rows": self.effective_rows * (rows / len(self.probabilities)),
+            "effective_rows": self.effective_units * (n_rows / n_units),
             "propensity": self.design,
         }
 
@@ -140,16 +145,21 @@ class Propensity:
         are exempt, as is every redrawn labelling that equals them. With `all_alike` they take the step as well.
         """
         samples = samples_with_surprises(self.probabilities.shape[1])
-        unit_labels = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
+        labels_of_units = self._labels_of_units(labels)  # (P, units)
 
-        def surprises(units: RowIndex, sample: int) -> FloatArray:
+        def labels_minus_probabilities(units: RowIndex, sample: int) -> FloatArray:
+            """Return the surprises of some units before the probabilities are fitted again (units x P)."""
             # Turned as bytes: of numbers, that would take as long as all else here.
-            return np.asarray(
-                (np.ascontiguousarray(unit_labels[:, units].T) == sample) - self.probabilities[units, sample, None]
-            )
+            turned = np.ascontiguousarray(labels_of_units[:, units].T)
+            return np.asarray((turned == sample) - self.probabilities[units, sample, None])
 
+        # Probabilities of the caller have no fits, and take no step.
+        fit_of_sample = dict(zip(samples, self.fits, strict=False))
         with one_blas_thread():
-            steps = [fit.newton_step(partial(surprises, sample=g)) for fit, g in zip(self._fits, samples, strict=False)]
+            steps = {
+                sample: fit.newton_step(partial(labels_minus_probabilities, sample=sample))
+                for sample, fit in fit_of_sample.items()
+            }
         # Why the observed labels L are exempt. To first order a fit with the hat matrix H takes H (L - p0) from labels
         # that were drawn with the probabilities p0. The probabilities p are fitted to L, so that L - p is
         # (1 - H) (L - p0) already, up to the shrinkage by the penalty. Labels L* are redrawn with the probabilities p,
@@ -158,20 +168,38 @@ class Propensity:
         # null hypothesis the squares of the observed surprises are then too small, and tests reject too seldom
         # (measured with 150 rows and 3 inputs: 7% instead of 4% too small, and 8.4% instead of 9.2% rejections at the
         # level 10%). Labels that equal L are exempt wherever they occur: equal labels must have equal statistics.
-        if self._fitted_to is not None and not all_alike:
-            same = (unit_labels == self._fitted_to).all(axis=1)
-            for step in steps:
-                step[:, same] = 0.0
+        if self.fitted_to is not None and not all_alike:
+            is_observed = (labels_of_units == self.fitted_to).all(axis=1)  # (P,)
+            for step in steps.values():
+                step[:, is_observed] = 0.0
 
-        def of_rows(rows: RowIndex) -> list[FloatArray]:
+        def surprises(rows: RowIndex) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
-            of_samples = [surprises(units, sample) for sample in samples]
+            by_sample = {sample: labels_minus_probabilities(units, sample) for sample in samples}
             with one_blas_thread():
-                for of_sample, fit, step in zip(of_samples, self._fits, steps, strict=False):
-                    of_sample -= fit.change_by_step(units, step)
-            return of_samples
+                for sample, fit in fit_of_sample.items():
+                    by_sample[sample] -= fit.change_by_step(units, steps[sample])
+            return list(by_sample.values())
 
-        return of_rows
+        return surprises
+
+    def net_of_refit(self, functions: FloatArray) -> FloatArray:
+        """Return, for functions f (units x m), functions g with sum f surprise = sum g (label - probability).
+
+        The surprises are those of redrawn labels of two samples. What a fit to these uses up is so taken from the
+        functions, once for all draws.
+        """
+        if not self.fits:
+            return functions
+        (fit_of_second,) = self.fits
+        return fit_of_second.net_of_refit(functions)
+
+    def _labels_of_units(self, labels: LabelArray) -> LabelArray:
+        """Return labellings of the units (P x units) from those of the rows (P x n)."""
+        if self.units is None:
+            return labels
+        first_rows = np.unique(self.units, return_index=True)[1]  # (units,)
+        return np.asarray(labels[:, first_rows])
 
 
 def chosen_propensity(
@@ -190,7 +218,7 @@ def chosen_propensity(
     """
     if isinstance(source, Propensity):
         return source
-    probabilities: FloatArray | None = None  # (n, G), then (clusters, G)
+    probabilities: FloatArray | None = None  # (n, G), and from the clusters on (clusters, G)
     if hasattr(source, "fit"):
         probabilities = cross_fitted(source, x, labels, n_samples)
     elif source is not None:
@@ -215,16 +243,21 @@ def fitted_propensity(
     """
     seed = int(rng.integers(2**63))
     with one_blas_thread():
-        samples = samples_with_surprises(n_samples)
-        paths = [logistic_fits(designs, (labels == sample).astype(np.float64)) for sample in samples]
-        fits = tuple(next(path) for path in paths)
-        best = _checked(fits, designs, labels, np.random.default_rng(seed))
-        while best.balance_pvalue < PASSED:
-            richer = tuple(next(path, fit) for path, fit in zip(paths, fits, strict=True))
-            if richer == fits:
+        paths = []
+        for sample in samples_with_surprises(n_samples):
+            is_of_sample = (labels == sample).astype(np.float64)  # (units,)
+            paths.append(logistic_path(designs, is_of_sample))
+        fits = [path.best for path in paths]
+        best = _propensity_of_fits(fits, designs, labels, np.random.default_rng(seed))
+        for number in range(max(len(path.richer) for path in paths)):
+            if best.balance_pvalue >= PASSED:
                 break
-            fits = richer
-            candidate = _checked(fits, designs, labels, np.random.default_rng(seed))
+            # A sample without a richer fit keeps the last one that it has.
+            for i, path in enumerate(paths):
+                if number < len(path.richer):
+                    fits[i] = path.richer_fit(number)
+            # The same seed: all candidates are checked by the same random numbers.
+            candidate = _propensity_of_fits(fits, designs, labels, np.random.default_rng(seed))
             if candidate.balance_pvalue > best.balance_pvalue:
                 best = candidate
     return replace(best, units=units)
@@ -239,7 +272,7 @@ def propensity_of_caller(
 ) -> Propensity:
     """Check the balance of probabilities that come from the caller, or from a classifier of theirs."""
     draft = Propensity(probabilities, "given", 1.0)
-    return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng), units=units)
+    return replace(draft, balance_pvalue=_balance_pvalue(draft, designs, labels, rng), units=units)
 
 
 def warn_if_unreliable(propensity: Propensity) -> None:
@@ -252,16 +285,17 @@ def warn_if_unreliable(propensity: Propensity) -> None:
             "where they overlap.",
             BalanceWarning,
         )
-    count, clustered = len(propensity.probabilities), propensity.units is not None
     if propensity.hardly_overlaps:
-        where, unit = ("x and in the size of clusters", "cluster") if clustered else ("x", "row")
-        effective = round(propensity.effective_rows)
+        n_units = len(propensity.probabilities)
+        is_clustered = propensity.units is not None
+        where, unit = ("x and in the size of clusters", "cluster") if is_clustered else ("x", "row")
+        effective = round(propensity.effective_units)
         words = (
-            f"the samples hardly overlap in {where}: {counted(count, unit)} tell as much about p(y|x) as "
+            f"the samples hardly overlap in {where}: {counted(n_units, unit)} tell as much about p(y|x) as "
             f"{counted(effective, unit)} of samples that overlap fully. A large p-value then says little. Compare the "
             "samples where both have rows, or with fewer inputs."
         )
-        warn_caller(OverlapWarning(words, "support", rows=effective, of_rows=count))
+        warn_caller(OverlapWarning(words, "support", rows=effective, of_rows=n_units))
 
 
 def check_probabilities(propensity: Any, n: int, n_samples: int) -> FloatArray:
@@ -357,21 +391,21 @@ def _clone(classifier: Any) -> Any:
         return copy.deepcopy(classifier)
 
 
-def _checked(
-    fits: tuple[LogisticFit, ...], designs: list[Design], labels: LabelArray, rng: np.random.Generator
+def _propensity_of_fits(
+    fits: Sequence[LogisticFit], designs: list[Design], labels: LabelArray, rng: np.random.Generator
 ) -> Propensity:
-    """Make a propensity of one fit for each sample (of two samples, for the second alone), and check its balance."""
+    """Make a propensity of the fits of `samples_with_surprises`, and check its balance."""
     if len(fits) == 1:
         second = fits[0].probabilities
         probabilities = np.column_stack([1 - second, second])
     else:
         probabilities = np.column_stack([fit.probabilities for fit in fits])
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-    draft = Propensity(probabilities, fits[0].design.name, 1.0, fits, labels)
-    return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng))
+    draft = Propensity(probabilities, fits[0].design.name, 1.0, tuple(fits), labels)
+    return replace(draft, balance_pvalue=_balance_pvalue(draft, designs, labels, rng))
 
 
-def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: np.random.Generator) -> float:
+def _balance_pvalue(draft: Propensity, designs: list[Design], labels: LabelArray, rng: np.random.Generator) -> float:
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
     if not any(len(design.spectrum) for design in designs):
         return 1.0  # x is the same in all rows, so that nothing can be out of balance

@@ -28,7 +28,6 @@ from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Box, BoxSearch
 from condcs._inference.propensities import independent_draws
 from condcs._inference.response_features import Feature, clipped_residuals, curved_features
-from condcs._parallel.many_rows import over_rows
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.standardised import largest_size
 
@@ -198,13 +197,8 @@ def _under_redrawn(
     if adjustment.clusters is not None:
         clusters = ClusterMeans(adjustment.clusters)
         first, functions = clusters.first, np.asarray(clusters.sums @ functions)
-    refitted = functions
     with one_blas_thread():
-        if propensity._fits:
-            (fit,) = propensity._fits
-            step = fit.newton_step(lambda rows: fit.variances[rows, None] * functions[rows])
-            terms = over_rows(lambda rows: fit.design.terms(rows) @ step, len(p))
-            refitted = functions - np.concatenate(list(terms))
+        refitted = propensity.net_of_refit(functions)
         sums = [(adjustment.labels[first] - p)[None] @ functions]
         draw, batch = independent_draws(propensity.probabilities, rng), max(1, _LABELS_IN_MEMORY // len(p))
         for start in range(0, n_resamples, batch):

@@ -1,8 +1,17 @@
-"""Ridge logistic regression of labels on a design, judged by the deviance of rows left out of the fit."""
+r"""Ridge logistic regression of labels on a design, judged by the deviance of rows left out of the fit.
+
+With the terms X of a design (n x (p + 1), a constant and the functions), coefficients b and probabilities
+P = 1 / (1 + exp(-X b)), Newton's method solves
+
+.. math:: I \, \Delta b = X' (t - P) - \lambda b, \qquad I = X' V X + \lambda, \qquad V = P (1 - P),
+
+for a target t of zeros and ones; the constant has no penalty. What a fit to other labels would be, to first order, is
+one more step (`LogisticFit.newton_step`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -26,7 +35,7 @@ _LEAST_GAIN = 0.2
 """Deviance that a richer fit must save: less than the 1 that a free parameter saves by chance."""
 _WORSE = 2.0
 """Deviance by which a fit is so much worse than a simpler one of its design that richer ones are not tried."""
-_STEPS, _LAST_STEP = 12, 1e-2
+_MOST_STEPS, _LAST_STEP = 12, 1e-2
 """Steps of Newton's method at most, and the change of a log-odds below which the next would change nothing: its change
 is about the square of this one."""
 _LARGEST_STEP = 5.0
@@ -37,7 +46,7 @@ _SMALLEST_VARIANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LogisticFit:
-    """A fitted logistic regression of one label against the others.
+    """A fitted logistic regression of one label against the others, and what it would be for other labels.
 
     Attributes
     ----------
@@ -46,9 +55,9 @@ class LogisticFit:
     penalty : float
         The ridge penalty.
     probabilities : array, shape (n,)
-        Fitted probabilities.
+        Fitted probabilities P.
     inverse : array, shape (p + 1, p + 1)
-        Inverse of the information about the coefficients, the penalty included.
+        Inverse of the information I about the coefficients, the penalty included.
     deviance : float
         Leave-one-out deviance.
     """
@@ -64,20 +73,54 @@ class LogisticFit:
         """Variance of each label (n,)."""
         return _variances(self.probabilities)
 
-    def newton_step(self, change: Callable[[slice], FloatArray]) -> FloatArray:
-        """Return the step of the coefficients (p + 1, P) that follows a change of the labels (n x P, by rows)."""
-        sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
+    def newton_step(self, changes: Callable[[slice], FloatArray]) -> FloatArray:
+        """Return the step of the coefficients (p + 1, m) for changes of the labels (n x m, by rows): I^-1 X' d."""
+        sums = total(lambda rows: self.design.terms(rows).T @ changes(rows), len(self.probabilities))
         return np.asarray(self.inverse @ sums)
 
     def change_by_step(self, rows: slice | IntArray, step: FloatArray) -> FloatArray:
-        """Return what a step of the coefficients does to the probabilities of some rows, to first order (rows, P)."""
-        change = np.asarray(self.design.terms(rows) @ step)
-        change *= self.variances[rows, None]
-        return change
+        """Return what a step of the coefficients (p + 1, m) adds to the probabilities of some rows: V X step."""
+        changes = np.asarray(self.design.terms(rows) @ step)  # (rows, m)
+        changes *= self.variances[rows, None]
+        return changes
+
+    def net_of_refit(self, functions: FloatArray) -> FloatArray:
+        """Return functions (n, m) whose sums with changes of the labels are those of these with what a refit leaves.
+
+        A refit leaves d - V X I^-1 X' d of a change d. Its sum with f is the sum of d with f - X I^-1 X' V f: one fit
+        of the functions takes the place of a fit to each labelling.
+        """
+        step = self.newton_step(lambda rows: self.variances[rows, None] * functions[rows])
+        fitted = over_rows(lambda rows: self.design.terms(rows) @ step, len(functions))
+        return np.asarray(functions - np.concatenate(list(fitted)))
 
 
-def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[LogisticFit]:
-    """Yield fits of a target of zeros and ones: the one with the smallest deviance, then richer ones as needed."""
+@dataclass(frozen=True, eq=False)
+class LogisticPath:
+    """The best fit of a target, and richer ones that are made when they are asked for.
+
+    Attributes
+    ----------
+    target : array, shape (n,)
+        Zeros and ones.
+    best : LogisticFit
+        The fit with the smallest deviance.
+    richer : list of tuple
+        Design and penalty of each richer fit: its own design with ever smaller penalties, then other designs.
+    """
+
+    target: FloatArray
+    best: LogisticFit
+    richer: list[tuple[Design, float]]
+
+    def richer_fit(self, number: int) -> LogisticFit:
+        """Make a richer fit, by its number."""
+        design, penalty = self.richer[number]
+        return fitted_logistic(design, self.target, penalty, None)[0]
+
+
+def logistic_path(designs: Sequence[Design], target: FloatArray) -> LogisticPath:
+    """Find the design and the penalty with the smallest deviance for a target of zeros and ones (n,)."""
     # Least squares is a good judge of which functions matter, in closed form; only the best are fitted in earnest.
     ranked = sorted(designs, key=lambda design: _squared_error(design, target))
     best: LogisticFit | None = None
@@ -90,21 +133,19 @@ def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[Log
             elif fit.design is best.design and fit.deviance > best.deviance + _WORSE:
                 break
     assert best is not None
-    yield best
     penalties = (*LOGISTIC_PENALTIES, *RICHER_LOGISTIC_PENALTIES)
     richer = [(best.design, penalty) for penalty in penalties if penalty < best.penalty]
     others = [(design, best.penalty) for design in ranked if design is not best.design][:_DESIGNS]
-    for design, penalty in [*richer, *others]:
-        yield fitted_logistic(design, target, penalty, None)[0]
+    return LogisticPath(target, best, [*richer, *others])
 
 
 def fitted_logistic(
     design: Design, target: FloatArray, penalty: float, start: FloatArray | None
 ) -> tuple[LogisticFit, FloatArray]:
-    """Fit by Newton's method; the constant is not penalised. Returns the fit and its coefficients (p + 1,)."""
+    """Fit by Newton's method, from some coefficients or the constant alone; return also the coefficients (p + 1,)."""
     n = len(target)
     ridge = np.full(len(design.spectrum) + 1, penalty)
-    ridge[0] = 0.0
+    ridge[0] = 0.0  # the constant
     if start is None:
         start = np.zeros(len(ridge))
         start[0] = np.log(target.mean() / (1 - target.mean()))
@@ -119,12 +160,11 @@ def fitted_logistic(
         # The same array twice: half of a symmetric product is enough.
         return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ weighted])
 
-    for _ in range(_STEPS):
+    for _ in range(_MOST_STEPS):
         sums = total(gradient_and_information, n)
         step = np.linalg.solve(sums[:, 1:] + np.diag(ridge), sums[:, 0] - ridge * coefficients)
-        largest = max(over_rows(partial(_largest_move, design, step), n))
-        coefficients = coefficients + step * min(1.0, _LARGEST_STEP / max(largest, _LARGEST_STEP))
-        # Steps of Newton's method shrink by their squares: after this one, nothing is left to move.
+        largest = max(over_rows(partial(_largest_change, design, step), n))
+        coefficients = coefficients + step * (_LARGEST_STEP / max(largest, _LARGEST_STEP))
         if largest < _LAST_STEP:
             break
     inverse = np.linalg.inv(total(gradient_and_information, n)[:, 1:] + np.diag(ridge))
@@ -135,9 +175,9 @@ def fitted_logistic(
         leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
         # The log-odds of a row without its part in the fit: one step of Newton's method from the fit of all rows.
         pull = leverage / np.maximum(1 - leverage, LEAST_ONE_MINUS_LEVERAGE)
-        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * pull
+        left_out_odds = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * pull
         # The deviance of a row is here -log of the probability of its label.
-        deviances = np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted))
+        deviances = np.logaddexp(0, np.where(target[rows] > 0, -left_out_odds, left_out_odds))
         return np.array([leverage.sum(), deviances.sum()])
 
     freedom, deviance = total(freedom_and_deviance, n)
@@ -164,7 +204,7 @@ def _squared_error(design: Design, target: FloatArray) -> float:
     return float(total(errors, n).min())
 
 
-def _largest_move(design: Design, step: FloatArray, rows: slice) -> float:
+def _largest_change(design: Design, step: FloatArray, rows: slice) -> float:
     """Largest change of a log-odds by a step of the coefficients."""
     return float(np.abs(design.terms(rows) @ step).max())
 
