@@ -23,7 +23,7 @@ from condcs._core.settings import one_blas_thread
 from condcs._inference.common_support import CommonSupport, MeansOnSupport, share, student_quantile
 from condcs._inference.regions import BoxwiseChange
 from condcs._inference.responses import CLIPPED_INPUT
-from condcs._inference.results import Estimate, around, in_units, plain, within
+from condcs._inference.results import Estimate, around, estimate_fields, in_units, within
 from condcs._inference.views import MEAN_SHARE
 from condcs._regression.standardised import largest_size
 
@@ -104,11 +104,11 @@ class Effect(Printable):
         spread = self.spread
         return {
             "response": self.name,
-            "size": plain(self.size),
-            "average": None if self.average is None else plain(self.average),
+            "size": estimate_fields(self.size),
+            "average": None if self.average is None else estimate_fields(self.average),
             "spread": None
             if spread is None
-            else {"reference": spread.reference, "current": spread.current, "change": plain(spread.change)},
+            else {"reference": spread.reference, "current": spread.current, "change": estimate_fields(spread.change)},
             "detectable": self.detectable,
             "detectable_in_a_tenth_of_the_rows": self.detectable_in_part,
         }

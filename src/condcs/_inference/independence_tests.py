@@ -23,9 +23,9 @@ from condcs._inference.resampling import (
     Resampling,
     anchors_used,
     batch_values,
+    batches_of_draws,
     check_numbers,
     combined_evidence,
-    drawn,
     largest_studentised,
     pvalue,
 )
@@ -244,11 +244,11 @@ Roles = dict[str, tuple[Array, Kernel]]
 
 
 def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, resampling: Resampling) -> FloatArray:
-    """Return the values of a statistic (rows: views) on draws."""
+    """Return the values of a statistic on draws (views, P)."""
     title = f"the test of independence with {resampling.count} resamples of {n:,} rows"
     remedy = remedy_for_resamples(all_pairs=True)
     with progress_bar(resampling.count, resampling.progress, title, remedy=remedy) as advance:
-        batches = drawn(draw, resampling.count, _BATCH)
+        batches = batches_of_draws(draw, resampling.count, _BATCH)
         values = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
     return np.asarray(values.reshape(resampling.count, -1).T)
 

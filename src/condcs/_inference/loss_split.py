@@ -31,7 +31,7 @@ from condcs._inference.common_support import (
     some_rows,
     student_quantile,
 )
-from condcs._inference.results import Estimate, around, plain
+from condcs._inference.results import Estimate, around, estimate_fields
 from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._regression.smoother import Smoother
 
@@ -109,7 +109,8 @@ class LossChange(Printable):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         levels = {"reference": self.reference, "current": self.current, "confidence_level": self.confidence_level}
-        return {**levels, "total": plain(self.total), **{name: plain(part) for name, part in self.parts.items()}}
+        parts = {name: estimate_fields(part) for name, part in self.parts.items()}
+        return {**levels, "total": estimate_fields(self.total), **parts}
 
 
 @public

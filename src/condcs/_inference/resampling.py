@@ -19,19 +19,17 @@ from condcs._core.errors import DataError
 from condcs._core.progress import Advance, progress_bar, remedy_for_resamples, steps_inside
 from condcs._core.settings import config_context
 from condcs._inference.results import TestResult
-from condcs._inference.statistics import (
-    MeasuredPool,
-    MeasuredPools,
-    anchored_pool,
-    pool_statistic,
-)
-from condcs._parallel.spreading import Shared, active_workers, spread
+from condcs._inference.statistics import MeasuredPool, MeasuredPools, anchored_pool, pool_statistic
+from condcs._parallel.spreading import Shared, Workers, active_workers, spread
 
-_BATCH, _SMALL_BATCH, _FEW_ROWS = 500, 200, 2_000
-"""Resamples at once, of few rows and of more. Kernels are evaluated anew for every batch; of many rows, large batches
-take memory."""
+_BATCH_OF_FEW_ROWS = 500
+"""Resamples at once that visit all pairs of rows. Kernels are evaluated anew for every batch: large ones save time."""
+_BATCH_OF_MORE_ROWS = 200
+"""The same of more rows, of which a large batch takes memory."""
+_FEW_ROWS = 2_000
+"""Up to so many rows are few: their batches of 500 take 8 MB for each array of numbers."""
 _ANCHORED_BATCH = 250
-"""Resamples at once with anchors."""
+"""Resamples at once with anchors, which are evaluated anew for every batch as well."""
 _BOOTSTRAP_BATCH = 50
 """Samples at once that are drawn with replacement. 400 samples of 4,000 rows take 2.0 s; with 10 at once 5.6 s, with
 200 and more 1.4 s, but then workers get fewer and less even shares."""
@@ -47,13 +45,14 @@ four sums of them, so equal divergences are found within four times that of one 
 (two samples that are the same under every labelling), what is left is this error alone and has no size of its own.
 """
 
-_LEAST_VARIANCE = 1e-12
-"""Variance of the other values, in units of that of all, where a value is the only one that differs: what they have is
-rounding, and it is divided by."""
+_LEAST_VARIANCE_OF_OTHERS = 1e-12
+"""Least variance of the other values, in units of that of all, since it is divided by: where one value is the only one
+that differs, the others vary by rounding alone."""
 
-_LEAST_DEVIATION = ROUNDING * 1e-3
-"""Deviation of a statistic up to which it is the same under every labelling, but for rounding. All answers that
-`python -m benchmarks answers` compares are the same with 1e-12 and with 1e-18."""
+_DEVIATION_BY_ROUNDING = ROUNDING * 1e-3
+"""Deviation of a view up to which it is the same under every labelling, but for rounding. Below `ROUNDING`, because a
+divergence may be in small units, those of a variance. All answers that `python -m benchmarks answers` compares are the
+same with 1e-12 and with 1e-18."""
 
 _SKEWNESSES = 0.05, 6.0
 """Skewness of a gamma distribution between which its cube root is taken as normal: at 0 the formula divides by 0, and
@@ -123,17 +122,19 @@ def relabelled_values(
     draw: Callable[[int], LabelArray],
     resampling: Resampling,
 ) -> FloatArray:
-    """Return the values of each statistic, first those of the labels as given, then those of redrawn labels.
+    """Return the values of each statistic, first those of the labels as given, then those of P redrawn ones.
 
-    The labels as given are the first column of the first batch: statistic and null come from one computation.
+    They have the shape (statistics, 1 + P), or (statistics, 1 + P, k) if a statistic has k values for each labelling.
+    The labels as given are the first row of the first batch: statistic and null come from one computation.
     """
-    rows = sum(pool.sizes)
-    of_all_pairs = _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
-    batch = of_all_pairs if anchors is None else _ANCHORED_BATCH
-    batches = drawn(draw, resampling.count, batch)
-    first = np.vstack([pool.labels[None], next(batches)])
-    title = f"the test by {pool.measure.name} with {resampling.count} resamples of {rows:,} rows"
-    with progress_bar(resampling.count + 1, resampling.progress, title, remedy=remedy(anchors)) as advance:
+    n = sum(pool.sizes)
+    of_all_pairs = _BATCH_OF_FEW_ROWS if n <= _FEW_ROWS else _BATCH_OF_MORE_ROWS
+    size = of_all_pairs if anchors is None else _ANCHORED_BATCH
+    batches = batches_of_draws(draw, resampling.count, size)
+    first = np.vstack([pool.labels[None], next(batches)])  # (1 + size, n)
+    title = f"the test by {pool.measure.name} with {resampling.count} resamples of {n:,} rows"
+    remedy = remedy_for_resamples(all_pairs=anchors is None)
+    with progress_bar(resampling.count + 1, resampling.progress, title, remedy=remedy) as advance:
         return batch_values(statistics, chain([first], batches), n_jobs=resampling.n_jobs, advance=advance)
 
 
@@ -142,15 +143,10 @@ def anchors_used(anchors: IntArray | None) -> dict[str, Any]:
     return {} if anchors is None else {"anchors": len(anchors)}
 
 
-def remedy(anchors: IntArray | None) -> str:
-    """Return what to do about a test that takes long."""
-    return remedy_for_resamples(all_pairs=anchors is None)
-
-
-def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
-    """Yield `total` draws in batches; the last one may be smaller."""
-    for start in range(0, total, batch):
-        yield sampler(min(batch, total - start))
+def batches_of_draws(draw: Callable[[int], Any], total: int, size: int) -> Iterator[Any]:
+    """Yield `total` draws in batches of this size; the last one may be smaller."""
+    for start in range(0, total, size):
+        yield draw(min(size, total - start))
 
 
 def batch_values(
@@ -160,34 +156,48 @@ def batch_values(
     n_jobs: int | None = None,
     advance: Advance = lambda count: None,
 ) -> FloatArray:
-    """Return the values of each statistic (rows) on all batches, computed here or by the workers of joblib's backend.
+    """Return the values of each statistic on all batches, computed here or by the workers of joblib's backend.
 
-    A statistic has one value per row of a batch: of labels, of orders, of rows to take. Batches are drawn here and cut
-    as they are in either case, so the values are the same.
+    A batch is a list of labels, of orders, or of rows to take. A statistic has a value for each of them, or a row of k
+    values: the result has the shape (statistics, all in the batches), or (statistics, all in the batches, k). Batches
+    are drawn here and cut as they are in either case, so the values are the same.
     """
     workers = active_workers(n_jobs)
     if workers is None:
-        values_of_batches = []  # for each batch: statistics x rows of the batch
-        for batch in batches:
-            values_of_batch = []
-            for statistic in statistics:
-                with steps_inside(advance, len(batch) / len(statistics), 1 / len(statistics)):
-                    values_of_batch.append(statistic.ready(batch))
-            values_of_batches.append(values_of_batch)
-        return np.concatenate(values_of_batches, axis=1)
-    width = len(statistics)
+        return _values_here(statistics, batches, advance)
+    return _values_from_workers(statistics, batches, advance, workers)
+
+
+def _values_here(statistics: Sequence[Shared[Any]], batches: Iterable[Any], advance: Advance) -> FloatArray:
+    """Return the values of each statistic on all batches, one call after the other."""
+    progress_share = 1 / len(statistics)
+    values_of_batches = []  # for each batch (statistics, size of the batch, ...)
+    for batch in batches:
+        values_of_batch = []
+        for statistic in statistics:
+            with steps_inside(advance, progress_share * len(batch), progress_share):
+                values_of_batch.append(statistic.ready(batch))
+        values_of_batches.append(values_of_batch)
+    return np.concatenate(values_of_batches, axis=1)
+
+
+def _values_from_workers(
+    statistics: Sequence[Shared[Any]], batches: Iterable[Any], advance: Advance, workers: Workers
+) -> FloatArray:
+    """Return the values of each statistic on all batches, each call computed by some worker."""
+    n_statistics = len(statistics)
     values_of_call: dict[int, FloatArray] = {}
-    # Call i is that of statistic i % width on batch i // width; calls may end in any order.
+    # Call i is that of statistic i % n_statistics on batch i // n_statistics; calls may end in any order.
     calls = ((statistic, batch) for batch in batches for statistic in statistics)
     for index, values in spread(operator.call, calls, workers):
         values_of_call[index] = values
-        if index % width == 0:
+        if index % n_statistics == 0:
             advance(len(values))
-    rows = []
-    for first in range(width):
-        calls_of_statistic = range(first, len(values_of_call), width)
-        rows.append(np.concatenate([values_of_call[index] for index in calls_of_statistic]))
-    return np.array(rows)
+    values_of_statistics = []
+    for number in range(n_statistics):
+        calls_of_statistic = range(number, len(values_of_call), n_statistics)
+        values_of_statistics.append(np.concatenate([values_of_call[index] for index in calls_of_statistic]))
+    return np.array(values_of_statistics)
 
 
 def _aggregated(
@@ -228,32 +238,40 @@ class Bootstrap:
 
     def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return the values on so many samples."""
-        spans = self.pool.problem.groups.slices
-        members: list[IntArray] | None = None  # the rows of each cluster
-        if self.clusters is not None:
-            by_cluster = np.argsort(self.clusters, kind="stable")
-            members = np.split(by_cluster, np.cumsum(np.bincount(self.clusters))[:-1])
+        one_sample = self._rows_with_replacement if self.clusters is None else self._clusters_with_replacement()
 
-        def one() -> IntArray:
-            if members is None or self.clusters is None:
-                taken = [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
-            else:
-                # Clusters are numbered sample by sample.
-                ends = [(self.clusters[s].min(), self.clusters[s].max() + 1) for s in spans]
-                units = np.concatenate([generator.integers(low, high, size=high - low) for low, high in ends])
-                taken = [members[unit] for unit in units]
-            return np.concatenate(taken)
+        def draw(n_draws: int) -> list[IntArray]:
+            return [one_sample(generator) for _ in range(n_draws)]
 
-        def draw(number: int) -> list[IntArray]:
-            return [one() for _ in range(number)]
-
-        batches = drawn(draw, count, _BOOTSTRAP_BATCH)
+        batches = batches_of_draws(draw, count, _BOOTSTRAP_BATCH)
+        statistic = Shared(partial(_statistic_of_rows, self.pool))
         title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
-        with progress_bar(count, False, title, remedy=remedy(self.pool.anchor_rows)) as advance:
-            return np.asarray(batch_values([Shared(partial(_redrawing, self.pool))], batches, advance=advance)[0])
+        remedy = remedy_for_resamples(all_pairs=self.pool.anchor_rows is None)
+        with progress_bar(count, False, title, remedy=remedy) as advance:
+            return np.asarray(batch_values([statistic], batches, advance=advance)[0])
+
+    def _rows_with_replacement(self, generator: np.random.Generator) -> IntArray:
+        """Draw as many rows as each group has (n,)."""
+        spans = self.pool.problem.groups.slices
+        return np.concatenate([s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans])
+
+    def _clusters_with_replacement(self) -> Callable[[np.random.Generator], IntArray]:
+        """Return a function that draws as many clusters as each group has, and returns their rows."""
+        assert self.clusters is not None
+        by_cluster = np.argsort(self.clusters, kind="stable")
+        members = np.split(by_cluster, np.cumsum(np.bincount(self.clusters))[:-1])  # the rows of each cluster
+        # Clusters are numbered group by group.
+        of_groups = [self.clusters[span] for span in self.pool.problem.groups.slices]
+        ends = [(clusters.min(), clusters.max() + 1) for clusters in of_groups]
+
+        def draw(generator: np.random.Generator) -> IntArray:
+            drawn = np.concatenate([generator.integers(low, high, size=high - low) for low, high in ends])
+            return np.concatenate([members[cluster] for cluster in drawn])
+
+        return draw
 
 
-def _redrawing(pool: MeasuredPool) -> Callable[[Sequence[IntArray]], FloatArray]:
+def _statistic_of_rows(pool: MeasuredPool) -> Callable[[Sequence[IntArray]], FloatArray]:
     """Return the function that `Bootstrap` calls, made where the call is: what it holds is not sent to workers."""
     return pool_statistic(pool).redrawn
 
@@ -290,13 +308,13 @@ def check_numbers(values: FloatArray, where: str) -> None:
 
 
 class Evidence(NamedTuple):
-    """Evidence of several statistics together, that of each resample, the p-values, and which statistic tells most."""
+    """What k statistics tell together, and by themselves."""
 
-    statistic: float
-    null_distribution: FloatArray
-    pvalue: float
-    pvalues: FloatArray
-    most_telling: int
+    statistic: float  # their evidence together
+    null_distribution: FloatArray  # (P,): the same of each resample
+    pvalue: float  # of the evidence together
+    pvalues: FloatArray  # (k,): of each statistic by itself
+    most_telling: int  # which statistic gives most of the evidence
 
     def details(self, names: Sequence[Any], observed: FloatArray, *, each: str = "view") -> dict[str, Any]:
         """Return what a result says of the statistics, by name."""
@@ -309,15 +327,16 @@ class Evidence(NamedTuple):
 
 
 def _single_pvalues(observed: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the p-value of each statistic by itself (k) from its value (k) and its resampled values (k x P)."""
+    """Return the p-value of each statistic by itself (k,) from its value (k,) and its resampled values (k, P)."""
     return np.array([pvalue(float(o), v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)])
 
 
 def largest_studentised(observed: FloatArray, values: FloatArray) -> Evidence:
-    """Combine statistics (rows) by the largest studentised value, against the largest of each resample (columns).
+    """Combine k statistics by the largest studentised value, against the largest of each of P resamples.
 
-    Mean and deviation are those of the resamples and the observed value together, so that under the null all of them
-    are exchangeable and the p-value is as valid as that of a single statistic.
+    `observed` are their values on the data (k,), and `values` those on the resamples (k, P). Mean and deviation are
+    those of the resamples and the observed value together, so that under the null all of them are exchangeable and the
+    p-value is as valid as that of a single statistic.
     """
     everything = np.concatenate([observed[:, None], values], axis=1)
     check_numbers(everything[:, 0], "for the samples as given")
@@ -338,7 +357,7 @@ def largest_studentised(observed: FloatArray, values: FloatArray) -> Evidence:
 
 
 def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> Evidence:
-    """Combine statistics (rows) of the data (first column) and of resamples (the other columns) in one p-value.
+    """Combine k statistics, of the data (first column) and of P resamples, in one p-value: `values` are (k, 1 + P).
 
     The evidence of a column is the logarithm of the (weighted) mean over the statistics of 1/p, p being the chance of
     its value under a gamma distribution that has the first three moments of the other columns: the harmonic mean of
@@ -361,20 +380,20 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
 
 
 def _chances(values: FloatArray) -> FloatArray:
-    """Chance of a value at least as large under a gamma distribution, for each value of each statistic (k x P).
+    """Chance of a value at least as large under a gamma distribution, for each value of each statistic (k, 1 + P).
 
-    The distribution has the first three moments of the other columns: a value far out would else hide behind the
-    deviation that it makes. With shape a, the cube root of X / a is nearly normal with mean 1 - 1 / (9 a) and variance
-    1 / (9 a) (Wilson and Hilferty); the skewness is 2 / sqrt(a).
+    The distribution has the first three moments of the other columns: if the value itself counted, one that lies far
+    out would widen the distribution that it is compared with. With shape a, the cube root of X / a is nearly normal
+    with mean 1 - 1 / (9 a) and variance 1 / (9 a) (Wilson and Hilferty); the skewness is 2 / sqrt(a).
     """
-    deviation = values.std(axis=1, keepdims=True)
-    varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), _LEAST_DEVIATION)
+    deviation = values.std(axis=1, keepdims=True)  # (k, 1)
+    varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), _DEVIATION_BY_ROUNDING)
     units = np.where(varies, (values - values.mean(axis=1, keepdims=True)) / np.where(varies, deviation, 1.0), 0.0)
 
-    # Moments of the other columns (k x P).
+    # Moments of the other columns (k, 1 + P).
     others = max(units.shape[1] - 1, 1)
     first, second, third = (((units**k).sum(axis=1, keepdims=True) - units**k) / others for k in (1, 2, 3))
-    variance = np.maximum(second - first**2, _LEAST_VARIANCE)
+    variance = np.maximum(second - first**2, _LEAST_VARIANCE_OF_OTHERS)
     skewness = np.clip((third - 3 * first * second + 2 * first**3) / variance**1.5, *_SKEWNESSES)
 
     # X / a = 1 + z / sqrt(a), z being the value in standard deviations.

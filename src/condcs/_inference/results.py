@@ -92,8 +92,8 @@ def _rescaled(estimate: Estimate, numbers: list[float]) -> Estimate:
     return Estimate(value, low, high, estimate.confidence_level, within_chance=estimate.within_chance)
 
 
-def plain(estimate: Estimate) -> dict[str, Any]:
-    """Return value and interval as plain values."""
+def estimate_fields(estimate: Estimate) -> dict[str, Any]:
+    """Return value and interval as numbers and lists, which JSON can hold."""
     return {
         "value": estimate.value,
         "interval": [estimate.low, estimate.high],
@@ -114,8 +114,8 @@ _WITHIN_CHANCE = " (no more than chance makes it: other views found the differen
 _FEWEST_RESAMPLES = 20
 """Bootstrap samples of an interval: the ends of one of 95% then lie halfway between the two outermost values."""
 
-_SMALL = 0.05
-"""P-value from which on the summary does not speak of a difference; chance is judged at the same level."""
+_CHANCE_LEVEL = 0.05
+"""Level at which a result is said to be within chance: the test finds a difference, and the divergence does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +125,13 @@ class TestResult(ByValue):
     Attributes
     ----------
     statistic : float
-        The measure on the samples as given (summed over pairs of groups where there are more than two).
+        What the p-value is about: the evidence of all views together, by default; for a single measure its value on the
+        samples as given, summed over pairs of samples where there are more than two; and where several bandwidths are
+        combined the largest of their studentised values.
     pvalue : float
         (1 + number of resampled values that reach the statistic) / (1 + number of resamples): never 0.
     null_distribution : array
-        The resampled values.
+        The resampled values of the statistic.
     measure, null : str
         What was compared, and how labels were redrawn.
     sizes : tuple of int
@@ -137,8 +139,9 @@ class TestResult(ByValue):
     bandwidths : dict
         Bandwidths, per column.
     divergence : float
-        The measure itself: on the adjusted response (numbers without their regression on x, labels as they are) if
-        several views are combined, else the same as `statistic`. NaN where several bandwidths are combined.
+        The measure itself: on the adjusted response (numbers without their regression on x, labels as they are) in a
+        `conditional_test` by all views, at the bandwidth that tells most in a `two_sample_test` by all views, and the
+        same as `statistic` for a single measure. NaN where bandwidths are combined, and in tests of independence.
     diagnostics : dict
         How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
         estimate does not explain how x differs between the samples), ``balance`` ("passed"; "doubtful" below 0.05,
@@ -148,8 +151,10 @@ class TestResult(ByValue):
         estimate is made of). With clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows,
         ``anchors``: how many anchor rows were used in sums over pairs of rows, the divergence included.
     details : dict
-        Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median bandwidths, and
-        the value and p-value at each.
+        Anything else that was used or found. With several views ``views``, their names, ``statistics`` and ``pvalues``,
+        the value and the p-value of each by itself, and ``best_view``, which tells most. With ``bandwidth="aggregate"``
+        the same for multiples of the median bandwidths: ``multiples`` and ``best_multiple``. ``nonnegative`` says
+        whether the measure is never negative; ``adjust`` and ``form`` are those of a `PermutedMeasure`.
     """
 
     __test__ = False  # not a test case, whatever pytest makes of the name
@@ -190,9 +195,9 @@ class TestResult(ByValue):
 
     def _is_within_chance(self) -> bool:
         """Say whether the test finds a difference of which the divergence tells no size."""
-        if self._divergences is None or self.pvalue > _SMALL:
+        if self._divergences is None or self.pvalue > _CHANCE_LEVEL:
             return False
-        return bool(self.divergence <= np.quantile(self._divergences, 1 - _SMALL))
+        return bool(self.divergence <= np.quantile(self._divergences, 1 - _CHANCE_LEVEL))
 
     @property
     def n_resamples(self) -> int:
