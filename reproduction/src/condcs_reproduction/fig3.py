@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray
+from condcs._core.colours import BLUE, NAVY, ORANGE
 from condcs.causal import ConditionalCS, ShiftedWindows, TransferEntropy, causal_graph
-from condcs.causal._graphs import BLUE, INK, circle
+from condcs.causal._graphs import circle
 from condcs.datasets import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -60,8 +61,6 @@ PAPER = {
     )
 }
 """The text: KGC, TE and (CS)² detect all direct links; the false-positive rates stand in a picture only."""
-
-ORANGE = "#dd6b20"
 
 
 def simulated(system: str, n: int, rng: np.random.Generator) -> DrivenSeries:
@@ -196,7 +195,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     for i, (system, title) in enumerate(SYSTEMS.items()):
         data = simulated(system, 1, np.random.default_rng(0))
         _draw_rates(axes[i, 0], data, data.links.astype(float))
-        axes[i, 0].text(-1.75, 0, title, rotation=90, ha="center", va="center", fontsize=11, color=INK)
+        axes[i, 0].text(-1.75, 0, title, rotation=90, ha="center", va="center", fontsize=11, color=NAVY)
         for j, variant in enumerate(drawn, start=1):
             share = rates(results, system, variant, experiment.parameters["alpha"])
             axes[i, j].set_axis_off()
@@ -251,9 +250,9 @@ def _draw_rates(axis: Any, data: DrivenSeries, share: Any) -> None:
                 zorder=5,
                 bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85},
             )
-    axis.plot(*places.T, "o", ms=17, color="white", mec=INK, mew=1.1, zorder=6)
+    axis.plot(*places.T, "o", ms=17, color="white", mec=NAVY, mew=1.1, zorder=6)
     for name, place in zip(data.names, places, strict=True):
-        axis.text(*place, name, ha="center", va="center_baseline", fontsize=8, color=INK, zorder=7)
+        axis.text(*place, name, ha="center", va="center_baseline", fontsize=8, color=NAVY, zorder=7)
     axis.set(xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal")
     axis.set_axis_off()
 

@@ -9,15 +9,13 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_integer
+from condcs._core.colours import BLUE, GREY, PALE_BLUE, PALER_BLUE, RUST
 from condcs._core.errors import ParameterError, public
 
 if TYPE_CHECKING:
     from condcs._inference.witness import Witness
 
-
-_LINE, _BAND, _ABOVE, _MUTED = "#2b6cb0", "#cbd5e0", "#c05621", "#718096"
-_WIDER_BAND = "#e8edf3"
-_LABEL = "local divergence"
+_AXIS_TITLE = "local divergence"
 
 
 @public
@@ -70,7 +68,7 @@ def plot_witness(witness: Witness, *, max_panels: int = 3, axes: Any = None) -> 
     else:
         for panel, column in zip(panels, chosen, strict=True):
             _partial(panel, witness, shown, column)
-        panels[0].set_ylabel(_LABEL)
+        panels[0].set_ylabel(_AXIS_TITLE)
         panels[-1].legend(frameon=False, fontsize=8, loc="upper right")
     return figure
 
@@ -93,13 +91,13 @@ def _curve(axes: Any, witness: Witness, shown: BoolArray) -> None:
     if witness.band is not None and witness.simultaneous_band is not None:
         band, wider = witness.band[order], witness.simultaneous_band[order]
         chance = f"{witness.confidence_level:.0%} of chance"
-        axes.fill_between(x, 0, band, color=_BAND, lw=0, label=f"{chance}, each point")
-        axes.fill_between(x, band, wider, color=_WIDER_BAND, lw=0, label=f"{chance}, all points at once")
+        axes.fill_between(x, 0, band, color=PALE_BLUE, lw=0, label=f"{chance}, each point")
+        axes.fill_between(x, band, wider, color=PALER_BLUE, lw=0, label=f"{chance}, all points at once")
         above = values > wider
-        axes.fill_between(x, wider, values, where=above, color=_ABOVE, alpha=0.35, lw=0, label="beyond chance")
-    axes.plot(x, values, color=_LINE, lw=2, label=_LABEL)
-    axes.plot(x, np.zeros_like(x), "|", color=_MUTED, ms=7, alpha=0.25, transform=axes.get_xaxis_transform())
-    axes.set(xlabel=witness.names[0], ylabel=_LABEL, xlim=(x[0], x[-1]) if x[0] < x[-1] else None)
+        axes.fill_between(x, wider, values, where=above, color=RUST, alpha=0.35, lw=0, label="beyond chance")
+    axes.plot(x, values, color=BLUE, lw=2, label=_AXIS_TITLE)
+    axes.plot(x, np.zeros_like(x), "|", color=GREY, ms=7, alpha=0.25, transform=axes.get_xaxis_transform())
+    axes.set(xlabel=witness.names[0], ylabel=_AXIS_TITLE, xlim=(x[0], x[-1]) if x[0] < x[-1] else None)
     axes.set_ylim(bottom=0, top=1.12 * _top(witness, shown))
     if witness.band is not None:
         axes.legend(frameon=False, fontsize=9, loc="best")
@@ -115,10 +113,10 @@ def _map(figure: Any, axes: Any, witness: Witness, shown: BoolArray) -> None:
     top = float(np.quantile(values, 0.98)) or 1.0
     extend = "max" if values.max() > top else "neither"
     points = axes.scatter(x[order], y[order], c=values[order], s=size, cmap="viridis", vmin=0, vmax=top, lw=0)
-    figure.colorbar(points, ax=axes, label=_LABEL, extend=extend)
+    figure.colorbar(points, ax=axes, label=_AXIS_TITLE, extend=extend)
     if witness.simultaneous_band is not None:
         above = values > witness.simultaneous_band[shown]
-        ring = {"facecolors": "none", "edgecolors": _ABOVE, "linewidths": 0.7}
+        ring = {"facecolors": "none", "edgecolors": RUST, "linewidths": 0.7}
         words = f"above the {witness.confidence_level:.0%} band of chance for all points"
         axes.scatter(x[above], y[above], s=2.2 * size, **ring, label=words)
         axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
@@ -127,12 +125,12 @@ def _map(figure: Any, axes: Any, witness: Witness, shown: BoolArray) -> None:
 
 def _partial(axes: Any, witness: Witness, shown: BoolArray, column: int) -> None:
     x, values = witness.at[shown, column], witness.values[shown]
-    axes.plot(x, values, "o", color=_LINE, ms=3, alpha=0.25, mew=0)
+    axes.plot(x, values, "o", color=BLUE, ms=3, alpha=0.25, mew=0)
     centres, means = bin_means(x, values)
-    axes.plot(centres, means, color=_LINE, lw=2.2, label="mean")
+    axes.plot(centres, means, color=BLUE, lw=2.2, label="mean")
     if witness.expected is not None:
         chance = bin_means(x, witness.expected[shown])
-        axes.plot(*chance, color=_MUTED, lw=1.4, ls="--", label="mean by chance alone")
+        axes.plot(*chance, color=GREY, lw=1.4, ls="--", label="mean by chance alone")
     axes.set_xlabel(witness.names[column])
     # A few points with hardly a neighbour would flatten everything else.
     axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.99)) or None)

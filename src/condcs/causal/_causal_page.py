@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
-from condcs.causal._graphs import BLUE, draw_links, draw_matrix, pvalue_words, without_formulas
+from condcs._core.colours import BLUE
+from condcs.causal._graphs import draw_links, draw_matrix, pvalue_words, without_formulas
 from condcs.causal._series import TimeAxis
 from condcs.report._page import Page, drawing
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_alpha, check_rng
+from condcs._core.colours import BLUE, NAVY, ORANGE, PALE_GREY
 from condcs._core.errors import MissingPartnerError, ParameterError, public
 from condcs._core.printable import counted
 from condcs._core.settings import config_context
@@ -31,7 +32,6 @@ from condcs.causal._series import (
     in_ranks,
 )
 
-BLUE, INK, PALE = "#2b6cb0", "#1a365d", "#e2e8f0"
 _MOST_LABELLED = 12
 """Series up to which nodes are large and the entries of the matrix are written out; of more, the numbers, in a font of
 eight points on a drawing four inches wide, would run into one another."""
@@ -411,14 +411,15 @@ def draw_links(axis: Any, names: Any, is_link: Any, *, strengths: Any = None, co
                 "shrinkB": size * 0.75,
             },
         )
-    axis.plot(*nodes.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
+    axis.plot(*nodes.T, "o", ms=size * 1.35, color="white", mec=NAVY, mew=1.3, zorder=3)
     for name, node in zip(names, nodes, strict=True):
         if all(len(n) <= 4 for n in names):
-            axis.text(*node, without_formulas(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
+            label = without_formulas(name)
+            axis.text(*node, label, ha="center", va="center_baseline", fontsize=9, color=NAVY, zorder=4)
         else:
             side = "left" if node[0] > 0.1 else "right" if node[0] < -0.1 else "center"
             height = "bottom" if node[1] > 0.9 else "top" if node[1] < -0.9 else "center"
-            axis.text(*(1.16 * node), without_formulas(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
+            axis.text(*(1.16 * node), without_formulas(name), ha=side, va=height, fontsize=9, color=NAVY, zorder=4)
     axis.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.35), aspect="equal")
     axis.set_axis_off()
 
@@ -439,10 +440,10 @@ def draw_matrix(axis: Any, names: Any, scores: Any, is_link: Any) -> None:
         middle = (np.nanmax(scores) + min(np.nanmin(scores), 0)) / 2
         digits = int(np.clip(1 - np.floor(np.log10(max(np.nanmax(np.abs(scores)), 1e-9))), 0, 6))
         for i, j in np.argwhere(np.isfinite(scores)):
-            colour = "white" if scores[i, j] > middle else INK
+            colour = "white" if scores[i, j] > middle else NAVY
             axis.text(j, i, f"{scores[i, j]:.{digits}f}", ha="center", va="center", fontsize=8, color=colour)
     for i, j in np.argwhere(is_link):
-        axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, ec="#dd6b20", lw=1.8))
+        axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, ec=ORANGE, lw=1.8))
     axis.set_title("scores; framed: significant", fontsize=10)
     axis.tick_params(length=0)
-    axis.spines[:].set_color(PALE)
+    axis.spines[:].set_color(PALE_GREY)

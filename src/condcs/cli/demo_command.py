@@ -11,6 +11,7 @@ from rich.table import Table
 
 import condcs
 from condcs._core.arrays import FloatArray
+from condcs._core.colours import BLUE, INK, ORANGE
 from condcs._inference.witness import Witness
 from condcs.cli.boundary import check_file
 from condcs.cli.output_files import OutputFile, answer_then_write
@@ -23,7 +24,10 @@ RULE: Final = "silverman"
 
 ENDINGS = (".png", ".svg", ".pdf")
 
-BLUE, ORANGE, SHADE, INK = "#2b6cb0", "#dd6b20", "#f6e7d8", "#2d3748"
+_REGION_SHADE = "#f6e7d8"
+"""Ground of the region in which p(y|x) differs."""
+_REGION_LETTERS = "#9c4221"
+"""Letters on it."""
 
 
 def run(*, rows: int, seed: int, out: Path) -> None:
@@ -78,9 +82,9 @@ def run(*, rows: int, seed: int, out: Path) -> None:
 def draw_local_shift(data: LocalShift, local: Witness, explanation: condcs.Explanation) -> Any:
     """Draw both samples with their conditional means, and below them where the conditionals differ, and the regions."""
     figure, (axes, below) = drawing(8, 6, 2, 1, sharex=True, height_ratios=[3, 2])
-    axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
+    axes.axvspan(*data.region, color=_REGION_SHADE, zorder=0, lw=0)
     at_top: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
-    axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **at_top)
+    axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color=_REGION_LETTERS, fontsize=9, **at_top)
     for x, y, color, label in ((data.xp, data.yp, BLUE, "first sample"), (data.xq, data.yq, ORANGE, "second sample")):
         axes.plot(x[:, 0], y[:, 0], "o", ms=3.2, alpha=0.35, color=color, mew=0)
         low, high = np.quantile(x, [0.01, 0.99])

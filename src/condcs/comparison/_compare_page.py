@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.colours import BLUE, GREEN, INK, ORANGE, RED, SILVER, SLATE
 from condcs._core.printable import alike, counted
 from condcs._inference.explain import show_p
 from condcs._inference.loss_split import LossChange
@@ -287,7 +288,6 @@ def _reproduce(page: Page, comparison: Comparison, command: str | None) -> None:
         page.command(command)
 
 
-BLUE, ORANGE, GREY, RED, INK = "#2b6cb0", "#d9621c", "#b9bfc9", "#b83218", "#2d3440"
 _WIDTH = 4.6
 """Inches of a picture: lettering of wider ones than about 5 is too small on a phone (`Page.figure`)."""
 _BINS, _FEWEST_IN_BIN = 10, 8
@@ -317,10 +317,10 @@ def loss_figure(loss: LossChange) -> Any:
     levels = loss.reference + np.cumsum([0.0, *(part.value for part in parts)])
     axes.bar([0, 4], [loss.reference, loss.current], width=0.6, color=[BLUE, ORANGE])
     for position, (part, level) in enumerate(zip(parts, levels[:-1], strict=True), start=1):
-        axes.bar(position, part.value, bottom=level, width=0.6, color=RED if part.value > 0 else "#2f6f4e", alpha=0.85)
+        axes.bar(position, part.value, bottom=level, width=0.6, color=RED if part.value > 0 else GREEN, alpha=0.85)
         axes.vlines(position, level + part.low, level + part.high, color=INK, lw=1.6)
-        axes.hlines(level, position - 0.7, position + 0.3, color=GREY, lw=1)
-    axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
+        axes.hlines(level, position - 0.7, position + 0.3, color=SILVER, lw=1)
+    axes.hlines(levels[-1], 3.3, 4.3, color=SILVER, lw=1)
     written = (
         loss.levels if loss.current < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.reference, loss.current)]
     )
@@ -339,7 +339,7 @@ def null_figure(outcome: ViewsOutcome, title: str) -> Any:
     low, high = min(values.min(), outcome.statistic), max(values.max(), outcome.statistic)
     # Some width even where all values are equal.
     top = max(values.max(), low + 1e-9)
-    axes.hist(values, bins=24, range=(float(low), float(top)), color=GREY, lw=0)
+    axes.hist(values, bins=24, range=(float(low), float(top)), color=SILVER, lw=0)
     axes.axvline(outcome.statistic, color=RED, lw=2.2)
     side = "right" if outcome.statistic > (low + high) / 2 else "left"
     # Across in the units of the statistic, upwards in shares of the picture.
@@ -351,7 +351,7 @@ def null_figure(outcome: ViewsOutcome, title: str) -> Any:
     )  # fmt: skip
     axes.text(
         float(np.median(values)), 1.01, "if nothing had changed", transform=transform,
-        ha="center", va="bottom", color="#6b7280", fontsize=9,
+        ha="center", va="bottom", color=SLATE, fontsize=9,
     )  # fmt: skip
     span = high - low
     axes.set(xlabel=title, ylabel="resamples", xlim=(low - 0.06 * span, high + 0.06 * span))
@@ -458,7 +458,7 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, column_in
     axes.plot(x, values, "o", color=INK, ms=2.6, alpha=0.25, mew=0)
     axes.plot(*bin_means(x, values), color=INK, lw=2.2, label="observed")
     if witness.expected is not None:
-        axes.plot(*bin_means(x, witness.expected[shown]), color="#6b7280", lw=1.5, ls="--", label="by chance")
+        axes.plot(*bin_means(x, witness.expected[shown]), color=SLATE, lw=1.5, ls="--", label="by chance")
     axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, _WITNESS_TOP)) or None)
     low, high = np.quantile(x, _WITNESS_MIDDLE)
     margin = 0.03 * (high - low)
@@ -485,7 +485,7 @@ def _witness_by_label(axes: Any, witness: Witness, column: Column, column_index:
         expected = witness.expected[shown]
         chance = [expected[at == code].mean() if (at == code).any() else np.nan for code in codes]
         at_codes = np.arange(len(codes))
-        axes.hlines(chance, at_codes - 0.38, at_codes + 0.38, color="#9aa1ac", lw=2.2, label="by chance")
+        axes.hlines(chance, at_codes - 0.38, at_codes + 0.38, color=SLATE, lw=2.2, label="by chance")
     _label_ticks(axes, column, codes)
     axes.set_ylim(bottom=0)
 

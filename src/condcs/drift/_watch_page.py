@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray
+from condcs._core.colours import BLUE, GREY, RED
 from condcs._core.printable import counted
 from condcs.drift import Alarm
 from condcs.drift._alarm import FEWEST_SUMMARISED
@@ -34,8 +35,6 @@ _N_COLUMNS = 6
 
 _LEAST_EVIDENCE = 0.1
 """Where the axis of evidence, which is logarithmic, begins: less is nothing."""
-
-_BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
 
 class StreamHistory:
@@ -175,24 +174,24 @@ def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: floa
     counts = np.where(counts > 1, counts, np.nan)
     means = sums / counts
     errors = 2 * np.sqrt(np.maximum(squares / counts - means**2, 0) / counts)
-    above.fill_between(middles, means - errors, means + errors, color=_BLUE, alpha=0.25, lw=0)
-    above.plot(middles, means, color=_BLUE, lw=1.2)
-    above.axhline(0, color=_GREY, lw=0.8)
+    above.fill_between(middles, means - errors, means + errors, color=BLUE, alpha=0.25, lw=0)
+    above.plot(middles, means, color=BLUE, lw=1.2)
+    above.axhline(0, color=GREY, lw=0.8)
     # 2. The evidence of each bucket; there is none where all rows were learned.
     logs = np.where((is_learning > 0) & (evidence == 0), np.nan, np.log10(np.maximum(evidence, _LEAST_EVIDENCE)))
-    below.plot(last_rows, logs, color=_BLUE, lw=1.2)
-    below.axhline(np.log10(threshold), color=_GREY, lw=1, ls="--")
+    below.plot(last_rows, logs, color=BLUE, lw=1.2)
+    below.axhline(np.log10(threshold), color=GREY, lw=1, ls="--")
     # 3. Where rows were learned, and where changes began and were noticed.
-    learned = {"where": is_learning > 0, "step": "pre", "color": _GREY, "alpha": 0.18, "lw": 0}
+    learned = {"where": is_learning > 0, "step": "pre", "color": GREY, "alpha": 0.18, "lw": 0}
     for axes in (above, below):
         axes.fill_between(last_rows, 0, 1, transform=axes.get_xaxis_transform(), **learned)
         for alarm in alarms:
-            axes.axvspan(*alarm.since_range, color=_RED, alpha=0.18, lw=0)
-            axes.axvline(alarm.row, color=_RED, lw=1.4)
-        axes.spines[["left", "bottom"]].set_color(_GREY)
-        axes.tick_params(colors=_GREY)
+            axes.axvspan(*alarm.since_range, color=RED, alpha=0.18, lw=0)
+            axes.axvline(alarm.row, color=RED, lw=1.4)
+        axes.spines[["left", "bottom"]].set_color(GREY)
+        axes.tick_params(colors=GREY)
         for label in (axes.xaxis.label, axes.yaxis.label):
-            label.set_color(_GREY)
+            label.set_color(GREY)
     above.set_ylabel("residual")
     below.set(ylabel="evidence", xlabel="row")
     below.yaxis.set_major_formatter(lambda value, _: f"{10**value:,.0f}" if value >= 0 else f"{10**value:g}")

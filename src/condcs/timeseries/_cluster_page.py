@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray, IntArray, LabelArray
+from condcs._core.colours import BLUE, ORANGE, RED
 from condcs._core.printable import listed
 from condcs.report._page import Page, drawing
 from condcs.timeseries._clustering import adjusted_rand_index, normalized_mutual_information
 from condcs.timeseries._series_clusters import RivalClusters, SeriesClusters, Setting, Trial
 
-COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#805ad5", "#c53030", "#00838f", "#b7791f", "#d53f8c", "#4a5568", "#6b8e23")
+CLUSTER_COLOURS = (BLUE, ORANGE, "#2f855a", "#805ad5", RED, "#00838f", "#b7791f", "#d53f8c", "#4a5568", "#6b8e23")
 
 MOST_SHOWN = 400
 """Series in the picture of distances; of larger collections every so many are shown."""
@@ -273,7 +274,7 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
         for vote in votes:
             if (vote.position, vote.scaling) == (position, scaling):
                 corner = (factors.index(vote.factor) - 0.47, orders.index(vote.order) - 0.46)
-                axis.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, ec="#dd6b20", lw=2.2))
+                axis.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, ec=ORANGE, lw=2.2))
         axis.set_xticks(range(len(factors)), [f"{f:g}" for f in factors])
         axis.set_yticks(range(len(orders)), [str(o) for o in orders])
         axis.set_title(f"{scaling}, with position" if position else scaling, fontsize=10)
@@ -288,7 +289,7 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
 
 def colour_of(c: int) -> str:
     """Return the colour of a cluster."""
-    return COLOURS[c % len(COLOURS)]
+    return CLUSTER_COLOURS[c % len(CLUSTER_COLOURS)]
 
 
 def draw_distances(D: FloatArray, labels: LabelArray) -> Any:
