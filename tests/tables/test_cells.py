@@ -34,7 +34,7 @@ from condcs._tables.in_memory import as_table
 from condcs._tables.kinds import READ_KINDS, Column, Derived, ReadKind, derive_inputs, tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.sampling import RowSampler
-from condcs._tables.sources import Batch
+from condcs._tables.sources import TableBatch
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, 0, 123456)
 
@@ -191,7 +191,7 @@ def test_rows_that_are_not_wanted_any_more_are_let_go():
     sampler = RowSampler(1, most=10, memory=10**6)
     rng = np.random.default_rng(0)
     for _ in range(100):
-        sampler.add(Batch.of_rows([[f"text {i}"] for i in range(100)], range(100)), rng.random(100))
+        sampler.add(TableBatch.of_rows([[f"text {i}"] for i in range(100)], range(100)), rng.random(100))
         assert sum(len(columns[0]) for columns in sampler._held) <= 12
     assert len(sampler.sample()) == 10
 

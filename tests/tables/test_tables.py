@@ -18,7 +18,7 @@ from condcs._tables.cells import is_missing
 from condcs._tables.kinds import tell_kind
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_pair, select_columns
 from condcs._tables.sampling import sample_rows
-from condcs._tables.sources import Batch, FileOptions, open_table
+from condcs._tables.sources import FileOptions, TableBatch, open_table
 from tests.house_prices import house_prices
 
 
@@ -33,7 +33,7 @@ def as_stdin(monkeypatch, data: bytes):
 
 
 def as_batch(rows):
-    return Batch.of_rows(rows, [row[0] for row in rows])
+    return TableBatch.of_rows(rows, [row[0] for row in rows])
 
 
 FRAME = pd.DataFrame({"a": [1.5, 2.0, 3.25], "b": ["x", "y", "z, w"]})
@@ -220,7 +220,7 @@ def test_a_small_budget_keeps_a_uniform_sample():
 
 def test_no_room_for_a_single_row():
     with pytest.raises(DataError, match="`memory` must have room"):
-        sample_rows([Batch.of_rows([["x" * 10_000]], [1])], 1, most=10, memory=1000, seed=(0, 0))
+        sample_rows([TableBatch.of_rows([["x" * 10_000]], [1])], 1, most=10, memory=1000, seed=(0, 0))
 
 
 def test_a_table_far_larger_than_the_budget_is_streamed(tmp_path, monkeypatch):

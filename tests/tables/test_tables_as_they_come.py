@@ -15,7 +15,7 @@ from condcs._tables.in_memory import as_table
 from condcs._tables.kinds import MOST_LABELS, describe_columns, tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.sampling import RowSampler, together
-from condcs._tables.sources import Batch
+from condcs._tables.sources import TableBatch
 
 
 def frame(rows=60, seed=0, **columns):
@@ -405,7 +405,7 @@ def test_samples_of_several_tables_together_are_a_uniform_sample():
         samples = []
         for rows in (range(30), range(30, 120)):
             sampler = RowSampler(1, most=20, memory=10**6)
-            sampler.add(Batch.of_rows([[row] for row in rows], rows), rng.random(len(rows)))
+            sampler.add(TableBatch.of_rows([[row] for row in rows], rows), rng.random(len(rows)))
             samples.append(sampler.sample())
         for place, row in together(samples, 15):
             counts[samples[place].rows[row][0]] += 1

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from condcs.cli.workers import EFFORT, Dask, on_workers
+from condcs.cli.workers import EFFORT, DaskOption, on_workers
 
 
 def reproduce(
@@ -23,7 +23,7 @@ def reproduce(
         int | None,
         typer.Option(metavar="N", min=1, help="Processes; by default one per core.", rich_help_panel=EFFORT),
     ] = None,
-    dask: Dask = None,
+    dask: DaskOption = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("results"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
     only: Annotated[

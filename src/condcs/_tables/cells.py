@@ -36,8 +36,8 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
-Decimal = Literal[".", ","]
-"""Decimal signs that can be chosen."""
+DecimalSign = Literal[".", ","]
+"""DecimalSign signs that can be chosen."""
 
 GAPS = frozenset(
     {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
@@ -89,7 +89,7 @@ def gap_marks(marks: Sequence[str]) -> Callable[[Any], bool]:
     return is_mark
 
 
-def as_number(cell: Any, decimal: Decimal = ".") -> float:
+def as_number(cell: Any, decimal: DecimalSign = ".") -> float:
     """Return a cell as a finite number, durations in days, or raise `ValueError`."""
     if isinstance(cell, timedelta):
         return cell.total_seconds() / _SECONDS_OF_A_DAY
@@ -230,7 +230,7 @@ class Cells(ABC):
         labels, codes = self.label_codes()
         return dict(zip(labels, np.bincount(codes[codes >= 0], minlength=len(labels)).tolist(), strict=True))
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return the cells (n,) as numbers, NaN for gaps and for what is no number."""
         return np.full(len(self), np.nan)
 
@@ -277,7 +277,7 @@ class FloatCells(Cells):
         """Return Python values, NaN for gaps."""
         return self.numbers().tolist() if self.gaps.any() else self.values.tolist()  # type: ignore[no-any-return]
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return the numbers."""
         return np.where(self.gaps, np.nan, self.values)
 
@@ -293,7 +293,7 @@ _INTEGER_SIZES = np.array([sys.getsizeof(n) for n in (0, 1, 1 << 30, 1 << 60)])
 class IntegerCells(Cells):
     """Whole numbers of up to 64 bits."""
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return the numbers."""
         return np.where(self.gaps, np.nan, self.values.astype(np.float64))
 
@@ -361,7 +361,7 @@ class DurationCells(_SpanCells):
 
     _example = timedelta(1)
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return days."""
         return self._in_days(as_number)
 
@@ -395,7 +395,7 @@ class OtherCells(Cells):
         codes[rows] = np.arange(len(rows))
         return self.values[rows].tolist(), codes
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return numbers, also those that are written as texts."""
         return self.read_each(as_number, decimal)
 
@@ -431,7 +431,7 @@ class TextCells(OtherCells):
         codes[present] = [code_of_text.setdefault(text, len(code_of_text)) for text in self.values[present]]
         return list(code_of_text), codes
 
-    def numbers(self, decimal: Decimal = ".") -> FloatArray:
+    def numbers(self, decimal: DecimalSign = ".") -> FloatArray:
         """Return numbers that are written as texts."""
         texts = self.values[~self.gaps]
         joined = "".join(texts)

@@ -32,12 +32,14 @@ from condcs._tables.pair import (
     select_one,
 )
 from condcs._tables.sampling import RowSampler, Sample, together
-from condcs._tables.sources import FEWEST_ROWS, Table, open_table
+from condcs._tables.sources import FEWEST_TABLE_ROWS, Table, open_table
 
 MOST_GROUPS = 50
 """Groups of a table at most: the budget of memory is split evenly among so many, and every group is a comparison."""
+
 _GROUPS_SHOWN = 8
 """Names of small groups that a note lists."""
+
 _MEGABYTE = 1 << 20
 """Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
@@ -63,7 +65,7 @@ class GroupedTable:
         """Return the columns of x and of y, and for each group its x and y."""
         split = len(self.wanted.x)
         values = [[e.columns[index] for e in self.encoded] for index in range(len(self.columns))]
-        inputs, _ = derive_inputs(self.columns[:split], values[:split], self.wanted.named)
+        inputs, _ = derive_inputs(self.columns[:split], values[:split], self.wanted.asked_for)
         pairs = zip(self.columns[split:], values[split:], strict=True)
         responses = [Derived(column, tuple(groups)) for column, groups in pairs]
         stacked = [
@@ -93,11 +95,11 @@ class GroupedTable:
         columns = [joined(parts) for parts in zip(*(e.columns for e in encoded), strict=True)]
         accounts = [e.account for e in encoded]
         account = Account(
-            f"the other {len(samples)} groups of {self.column}",
-            sum(a.seen for a in accounts),
-            sum(a.gaps for a in accounts),
-            len(chosen),
-            any(a.short_of_memory for a in accounts),
+            title=f"the other {len(samples)} groups of {self.column}",
+            seen=sum(account.seen for account in accounts),
+            gaps=sum(account.gaps for account in accounts),
+            used=len(chosen),
+            short_of_memory=any(account.short_of_memory for account in accounts),
         )
         present_columns = [column for column in columns if column is not None]
         weights, clusters = joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
@@ -108,7 +110,7 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     """Read a table and sample the rows of each of its groups.
 
     Groups are in the order of their numbers or dates, other names in that of their first rows. Groups of fewer than
-    `FEWEST_ROWS` rows are left out, with a note.
+    `FEWEST_TABLE_ROWS` rows are left out, with a note.
     """
     with open_table(source, options) as table:
         column = select_one("group", group, table.names, table.title)
@@ -127,15 +129,14 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     if without is not None and without.seen:
         notes.append(f"Left out for lack of a value in {column!r}: {counted(without.seen, 'row')}.")
     order = _ordered([label for label in sample_of if label is not None])
-    small = [label for label in order if len(sample_of[label]) < FEWEST_ROWS]
+    small = [label for label in order if len(sample_of[label]) < FEWEST_TABLE_ROWS]
     groups = [label for label in order if label not in small]
     if small:
-        notes.append(
-            f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], _GROUPS_SHOWN)}."
-        )
+        shown = listed([*map(repr, small)], _GROUPS_SHOWN)
+        notes.append(f"Groups of fewer than {FEWEST_TABLE_ROWS} rows were left out: {shown}.")
     if len(groups) < 2:
         raise DataError(
-            f"{named('group')} must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
+            f"{named('group')} must name a column with at least two groups of {FEWEST_TABLE_ROWS} rows or more, got "
             f"{len(groups)} in column {column!r} of {table.title}. Name another column."
         )
     samples = [sample_of[label] for label in groups]
@@ -173,10 +174,14 @@ def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) 
 
 
 def _all_gaps(samples: Sequence[Sample], columns: int) -> Sample:
-    """Return the gaps of all groups together."""
-    by_column = [sum(s.gaps_by_column[c] for s in samples) for c in range(columns)]
+    """Return a sample without rows that has the gaps of all groups together."""
     return Sample(
-        [], np.empty(0, int), np.empty(0), sum(s.seen for s in samples), sum(s.gaps for s in samples), by_column
+        columns=[],
+        lines=np.empty(0, int),
+        keys=np.empty(0),
+        seen=sum(sample.seen for sample in samples),
+        gaps=sum(sample.gaps for sample in samples),
+        gaps_by_column=[sum(sample.gaps_by_column[c] for sample in samples) for c in range(columns)],
     )
 
 

@@ -20,7 +20,7 @@ from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs._core.vocabulary import named
 from condcs._tables.arrow_cells import is_text, readable_cells
 from condcs._tables.cells import Cells, TextCells, cells_of, cells_of_array, cells_of_codes
-from condcs._tables.sources import Batch, batch_rows, check_names, column_name
+from condcs._tables.sources import TableBatch, batch_rows, check_names, column_name
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
@@ -51,13 +51,13 @@ class TableInMemory:
     def __len__(self) -> int:
         return len(self._columns[0]) if self._columns else 0
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield columns; what stands for a missing value is a gap."""
         most = most or batch_rows(len(columns))
         for start in range(0, len(self), most):
             stop = min(start + most, len(self))
             cells = [self._cells(c, start, stop) for c in columns]
-            yield Batch(cells, np.arange(start + 1, stop + 1))
+            yield TableBatch(cells, np.arange(start + 1, stop + 1))
 
     def _cells(self, index: int, start: int, stop: int) -> Cells:
         """Return some rows of a column as cells: typed where its type has such, else by the Python values."""

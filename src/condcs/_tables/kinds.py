@@ -24,7 +24,7 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._core.vocabulary import named, setting, table_setting
-from condcs._tables.cells import GAP_LABEL, Cells, Decimal, as_day, as_number, cells_of, label_of, reads
+from condcs._tables.cells import GAP_LABEL, Cells, DecimalSign, as_day, as_number, cells_of, label_of, reads
 from condcs._tables.cycles import CYCLES, Cycle
 
 ColumnKind = Literal["number", "date", "category"]
@@ -85,7 +85,7 @@ class Column:
     name: str
     kind: ColumnKind
     labels: tuple[str, ...] = ()
-    decimal: Decimal = "."  # of numbers that are written as text
+    decimal: DecimalSign = "."  # of numbers that are written as text
     note: str = field(default="", compare=False)  # what a reader of the result should know about it
     # By default the index of each label; spellings of one value, and rare labels, share a code.
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
@@ -170,7 +170,7 @@ def describe_columns(columns: Sequence[Column]) -> list[str]:
     return [f"{words}{', '.join(dict.fromkeys(parts))})" if parts else words for words, parts in shown.items()]
 
 
-def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
+def remedy_for_texts(texts: Iterable[str], points: bool, decimal: DecimalSign) -> str:
     """Return what can be done about cells that are not numbers, as a sentence without its full stop."""
     texts = list(texts)
     marks = [text for text in texts if not written_otherwise(text)]
@@ -234,22 +234,22 @@ class ReadKind(ABC):
     name: ColumnKind
 
     @abstractmethod
-    def read(self, cell: Any, decimal: Decimal) -> float:
+    def read(self, cell: Any, decimal: DecimalSign) -> float:
         """Return one cell, as a Python value, as a number, or raise `ValueError`."""
 
     @abstractmethod
     def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
         """Return the inputs that such a column is compared by, and notes on it; `values` has gaps as NaN."""
 
-    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
         """Return cells (n,) as numbers; NaN for gaps, and for those that are not of this kind."""
         return cells.read_each(self.read, decimal)
 
-    def unread(self, cells: Cells, decimal: Decimal) -> BoolArray:
+    def unread(self, cells: Cells, decimal: DecimalSign) -> BoolArray:
         """Return which cells (n,) are neither gaps nor of this kind."""
         return np.isnan(self.values(cells, decimal)) & ~cells.gaps
 
-    def read_all(self, samples: Sequence[Cells], decimal: Decimal) -> list[FloatArray] | None:
+    def read_all(self, samples: Sequence[Cells], decimal: DecimalSign) -> list[FloatArray] | None:
         """Return all cells as numbers, None if some that are no gaps are not of this kind."""
         first_cells = (cells.cell(int(np.argmin(cells.gaps))) for cells in samples if len(cells))
         if not all(cell is None or reads(self.read, cell, decimal) for cell in first_cells):
@@ -265,11 +265,11 @@ class NumberKind(ReadKind):
 
     name = "number"
 
-    def read(self, cell: Any, decimal: Decimal) -> float:
+    def read(self, cell: Any, decimal: DecimalSign) -> float:
         """Return a number."""
         return as_number(cell, decimal)
 
-    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
         """Return the numbers, of typed cells without a look at each."""
         return cells.numbers(decimal)
 
@@ -286,11 +286,11 @@ class DateKind(ReadKind):
 
     name = "date"
 
-    def read(self, cell: Any, decimal: Decimal) -> float:
+    def read(self, cell: Any, decimal: DecimalSign) -> float:
         """Return days."""
         return as_day(cell)
 
-    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
         """Return days, of typed cells without a look at each."""
         return cells.days()
 
@@ -316,7 +316,7 @@ def tell_kind(
     *,
     category: bool | None,
     response: str | None,
-    decimal: Decimal = ".",
+    decimal: DecimalSign = ".",
     where: Where = lambda sample, row: "",
 ) -> Column:
     """Find out what a column is from the cells of all samples together.
@@ -358,7 +358,7 @@ def tell_kind(
     return Column(name, "category", tuple(labels), decimal, " ".join(filter(None, (note, merged))), codes)
 
 
-def _more_than_two_numbers(samples: Sequence[Cells], decimal: Decimal) -> bool:
+def _more_than_two_numbers(samples: Sequence[Cells], decimal: DecimalSign) -> bool:
     """Whether all cells but gaps are numbers, of more than two different values."""
     values_by_sample = _NUMBERS.read_all(samples, decimal)
     if values_by_sample is None:
@@ -370,7 +370,7 @@ def _more_than_two_numbers(samples: Sequence[Cells], decimal: Decimal) -> bool:
 
 
 def _not_numbers(
-    name: str, samples: Sequence[Cells], total: int, *, category: bool | None, decimal: Decimal, where: Where
+    name: str, samples: Sequence[Cells], total: int, *, category: bool | None, decimal: DecimalSign, where: Where
 ) -> str:
     """Return a note on a column that is a category because of some cells, or raise an error where it should not be.
 
@@ -396,7 +396,7 @@ def _not_numbers(
         )
         raise DataError(
             f"{rule} {n_unread:,} of {total:,} cells, {first}. "
-            f"{remedy(texts, have_points(samples), decimal)}, or {otherwise}."
+            f"{remedy_for_texts(texts, have_points(samples), decimal)}, or {otherwise}."
         )
     _check_alike(name, samples, decimal, where)
     if n_unread == total:
@@ -404,7 +404,7 @@ def _not_numbers(
     return f"Column {name!r} was read as a category: {n_unread:,} of {total:,} cells are not numbers, {first}."
 
 
-def _check_alike(name: str, samples: Sequence[Cells], decimal: Decimal, where: Where) -> None:
+def _check_alike(name: str, samples: Sequence[Cells], decimal: DecimalSign, where: Where) -> None:
     """Raise an error if a column is of another type in each table, and has no label in common."""
     types: dict[str, str] = {}
     labels: list[set[str]] = []
@@ -554,11 +554,12 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
 
 
 def derive_inputs(
-    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], named: Set[str]
+    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], asked_for: Set[str]
 ) -> tuple[list[Derived], list[str]]:
     """Return what is compared of the columns of x, and notes on all of them.
 
-    Of each column `values` has its numbers in every table; a running number is an input only if it is among `named`.
+    Of each column `values` has its numbers in every table. A running number is an input only if its name is among those
+    `asked_for`.
     """
     inputs: list[Derived] = []
     notes: list[str] = []
@@ -566,7 +567,7 @@ def derive_inputs(
     running = {
         index
         for index, column in enumerate(columns)
-        if column.name not in named and column.kind == "number" and all(map(_is_running, values[index]))
+        if column.name not in asked_for and column.kind == "number" and all(map(_is_running, values[index]))
     }
     if len(running) == len(columns):
         running = set()

@@ -20,14 +20,14 @@ from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._core.printable import counted, listed
 from condcs._core.vocabulary import named, setting, table_setting
-from condcs._tables.cells import Cells, Decimal, as_number, reads
+from condcs._tables.cells import Cells, DecimalSign, as_number, reads
 from condcs._tables.kinds import Column, Derived, derive_inputs, separates_thousands, tell_kind
 from condcs._tables.sampling import Sample, sample_rows
 from condcs._tables.sources import (
-    FEWEST_ROWS,
-    Batch,
+    FEWEST_TABLE_ROWS,
     Columns,
     Table,
+    TableBatch,
     TableOptions,
     check_path,
     column_name,
@@ -48,14 +48,14 @@ _NEARLY_ALL_DIFFERENT = 0.9
 
 
 def same_decimals(
-    samples: Sequence[Sample], titles: Sequence[str], columns: int, decimal: Decimal
+    samples: Sequence[Sample], titles: Sequence[str], columns: int, decimal: DecimalSign
 ) -> tuple[list[Sample], list[str]]:
     """Return samples whose first columns have the decimal sign that was named, and a note on each that had another.
 
     A column is rewritten where one table has numbers by the named sign alone, and another by the other sign alone,
     unless that one may separate thousands.
     """
-    other: Decimal = "," if decimal == "." else "."
+    other: DecimalSign = "," if decimal == "." else "."
     rewritten = [list(sample.columns) for sample in samples]
     have_other_sign = set()
     for index in range(columns):
@@ -65,14 +65,16 @@ def same_decimals(
             for number in np.flatnonzero(foreign):
                 rewritten[number][index] = rewritten[number][index].with_sign(decimal, instead_of=other)
                 have_other_sign.add(titles[number])
-    # In the order of the tables; the groups of one table have one title.
     sign = {".": "points", ",": "commas"}[other]
-    named = [title for title in dict.fromkeys(titles) if title in have_other_sign]
-    notes = [f"{title} has decimal {sign}: its numbers were read so." for title in named]
+    notes = []
+    # In the order of the tables; the groups of one table have one title.
+    for title in dict.fromkeys(titles):
+        if title in have_other_sign:
+            notes.append(f"{title} has decimal {sign}: its numbers were read so.")
     return [replace(sample, columns=cells) for sample, cells in zip(samples, rewritten, strict=True)], notes
 
 
-def _have_sign(texts: Sequence[str], decimal: Decimal) -> bool:
+def _have_sign(texts: Sequence[str], decimal: DecimalSign) -> bool:
     """Whether texts are numbers, some of them with a decimal sign, which does not separate thousands in all."""
     signed = [text for text in texts if decimal in text]
     return (
@@ -107,7 +109,7 @@ class Wanted:
 
     x: list[str]
     responses: dict[str, str]  # the argument that names each
-    named: Set[str]
+    asked_for: Set[str]  # those of x that are named one by one, and not by a pattern
     weights: str | None = None
     cluster: str | None = None
 
@@ -198,7 +200,8 @@ def choose_columns(options: ReadOptions, table: Table, aside: Mapping[str, str] 
     others = {name: role for name, role in ((weights, "weights"), (cluster, "cluster")) if name is not None}
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, {**(aside or {}), **others, **losses})
     responses = dict.fromkeys(y, "y") | losses
-    return Wanted(x, responses, frozenset(_patterns(options.x, table.names)) & frozenset(x), weights, cluster)
+    asked_for = frozenset(_patterns(options.x, table.names)) & frozenset(x)
+    return Wanted(x, responses, asked_for, weights, cluster)
 
 
 def read_sample(
@@ -213,9 +216,11 @@ def read_sample(
     batches, seed = present_batches(table, names, options), (options.seed, number)
     sample = sample_rows(batches, len(names), most=options.max_rows, memory=memory, seed=seed, may_lack=may_lack or 0)
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
-    if len(sample) < FEWEST_ROWS:
+    if len(sample) < FEWEST_TABLE_ROWS:
         whole = counted(sample.seen, "row") + (f", {sample.gaps:,} with missing values" if sample.gaps else "")
-        raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
+        raise DataError(
+            f"{table.title} must have at least {FEWEST_TABLE_ROWS} rows to compare, got {whole}. Collect more."
+        )
     return sample
 
 
@@ -278,7 +283,13 @@ def encode_samples(
     tables = []
     for table, sample in samples:
         encoded = [column.encode(sample.columns[index], table.title) for index, column in enumerate(columns)]
-        account = Account(table.title, sample.seen, sample.gaps, len(sample), sample.short_of_memory)
+        account = Account(
+            title=table.title,
+            seen=sample.seen,
+            gaps=sample.gaps,
+            used=len(sample),
+            short_of_memory=sample.short_of_memory,
+        )
         weights = clusters = None
         if wanted.weights is not None:
             weights = _weights(sample.columns[indices[wanted.weights]], table, sample, options)
@@ -293,7 +304,7 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
     # 1. What is compared of each input and response.
     values = list(zip(reference.columns, current.columns, strict=True))
     n_inputs = len(wanted.x)
-    inputs, input_notes = derive_inputs(columns[:n_inputs], values[:n_inputs], wanted.named)
+    inputs, input_notes = derive_inputs(columns[:n_inputs], values[:n_inputs], wanted.asked_for)
     pairs = zip(columns[n_inputs:], values[n_inputs:], strict=True)
     responses = [Derived(column, response_values) for column, response_values in pairs]
     notes = [*current.notes, *input_notes, *(r.column.note for r in responses if r.column.note)]
@@ -311,19 +322,19 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
     return Pair(
-        tuple(derived.column for derived in inputs),
-        tuple(derived.column for derived in responses),
-        xp,
-        yp,
-        xq,
-        yq,
-        replace(reference.account, copies=_copies(reference)),
-        replace(current.account, copies=_copies(current)),
-        tuple(notes),
-        reference.weights,
-        current.weights,
-        reference.clusters,
-        current.clusters,
+        x=tuple(derived.column for derived in inputs),
+        y=tuple(derived.column for derived in responses),
+        xp=xp,
+        yp=yp,
+        xq=xq,
+        yq=yq,
+        reference=replace(reference.account, copies=_copies(reference)),
+        current=replace(current.account, copies=_copies(current)),
+        notes=tuple(notes),
+        weights_p=reference.weights,
+        weights_q=current.weights,
+        clusters_p=reference.clusters,
+        clusters_q=current.clusters,
     )
 
 
@@ -372,7 +383,7 @@ def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
         )
 
 
-def present_batches(table: Table, names: list[str], options: ReadOptions) -> Iterator[Batch]:
+def present_batches(table: Table, names: list[str], options: ReadOptions) -> Iterator[TableBatch]:
     """Yield the rows of a table, cut down to some columns, without those of weight 0, which are absent."""
     weights = select_one("weights", options.weights, table.names, table.title)
     for batch in table.batches(indices_of(table, names)):
@@ -569,12 +580,15 @@ def _patterns(patterns: Columns | None, names: Sequence[str]) -> list[str]:
     for key in as_keys(patterns):
         pieces = name_of(key, names).split(",")
         while pieces:
-            runs = ((count, ",".join(pieces[:count])) for count in range(len(pieces), 0, -1))
-            named = (
-                (count, part) for count, run in runs for part in (run, run.strip()) if part in names_and_exceptions
-            )
-            count, part = next(named, (1, pieces[0].strip()))
-            parts += [part] if part else []
+            # The longest run of pieces that is the name of a column, else the next piece.
+            count, pattern = 1, pieces[0].strip()
+            for length in range(len(pieces), 0, -1):
+                run = ",".join(pieces[:length])
+                name = next((text for text in (run, run.strip()) if text in names_and_exceptions), None)
+                if name is not None:
+                    count, pattern = length, name
+                    break
+            parts += [pattern] if pattern else []
             pieces = pieces[count:]
     return parts
 

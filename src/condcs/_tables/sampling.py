@@ -16,7 +16,7 @@ from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import DataError
 from condcs._core.vocabulary import named
 from condcs._tables.cells import Cells, join_cells
-from condcs._tables.sources import Batch, Row
+from condcs._tables.sources import TableBatch, TableRow
 
 _ROW_OVERHEAD = 120
 """Bytes that a row is counted with beside its cells: its key, its line and its index."""
@@ -44,7 +44,7 @@ class Sample:
         return len(self.lines)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TableRow]:
         """The rows as Python values, None for gaps."""
         columns = (
             [None if gap else cell for cell, gap in zip(cells.tolist(), cells.gaps, strict=True)]
@@ -71,11 +71,11 @@ class RowSampler:
         self._lines: IntArray = np.empty(0, int)  # (n,)
         self._sizes: IntArray = np.empty(0, int)  # (n,), bytes
         self._limit, self._bound, self._memory, self._may_lack = most, 1.0, memory, may_lack
-        self._short = False
+        self._short = False  # whether the memory has limited the sample
         self.seen = self.gaps = 0
-        self._by_column = [0] * columns
+        self._by_column = [0] * columns  # gaps of each
 
-    def add(self, batch: Batch, keys: FloatArray) -> None:
+    def add(self, batch: TableBatch, keys: FloatArray) -> None:
         """Take in rows, each with its key (n,)."""
         # 1. Gaps are counted over the whole table, also in rows that no sample could want.
         self.seen += len(batch)
@@ -135,12 +135,19 @@ class RowSampler:
         order = np.argsort(self._lines, kind="stable")
         held = zip(*self._held, strict=True) if self._held else ((),) * len(self._by_column)
         columns = [join_cells(parts).take(self._wanted[order]) for parts in held]
-        counts = self.seen, self.gaps, self._by_column
-        return Sample(columns, self._lines[order], self._keys[order], *counts, short_of_memory=self._short)
+        return Sample(
+            columns=columns,
+            lines=self._lines[order],
+            keys=self._keys[order],
+            seen=self.seen,
+            gaps=self.gaps,
+            gaps_by_column=self._by_column,
+            short_of_memory=self._short,
+        )
 
 
 def sample_rows(
-    batches: Iterable[Batch], columns: int, *, most: int, memory: int, seed: tuple[int, int], may_lack: int = 0
+    batches: Iterable[TableBatch], columns: int, *, most: int, memory: int, seed: tuple[int, int], may_lack: int = 0
 ) -> Sample:
     """Keep a uniform sample of the rows of a table; see `RowSampler`."""
     generator = np.random.default_rng(seed)
@@ -153,6 +160,10 @@ def sample_rows(
 def together(samples: Sequence[Sample], most: int) -> list[tuple[int, int]]:
     """Return a uniform sample of several samples' tables: which sample, and which row of it."""
     # Beyond the largest key of a sample that left rows out, rows of its table are absent.
-    bound = min((float(s.keys.max()) for s in samples if len(s) < s.seen - s.gaps), default=1.0)
-    rows = sorted((key, number, row) for number, s in enumerate(samples) for row, key in enumerate(s.keys.tolist()))
-    return sorted((number, row) for key, number, row in rows[:most] if key <= bound)
+    bound = min(
+        (float(sample.keys.max()) for sample in samples if len(sample) < sample.seen - sample.gaps), default=1.0
+    )
+    keyed_rows = [
+        (key, number, row) for number, sample in enumerate(samples) for row, key in enumerate(sample.keys.tolist())
+    ]
+    return sorted((number, row) for key, number, row in sorted(keyed_rows)[:most] if key <= bound)

@@ -34,7 +34,7 @@ from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
 from condcs._core.vocabulary import named, setting, table_setting
-from condcs._tables.cells import Cells, Decimal, cells_of, gap_marks
+from condcs._tables.cells import Cells, DecimalSign, cells_of, gap_marks
 
 Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
 
@@ -72,7 +72,7 @@ _FOREIGN = {
 BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
 
-FEWEST_ROWS = 10
+FEWEST_TABLE_ROWS = 10
 """Rows that a table must have to be compared."""
 
 _BATCH_ROWS, _BATCH_CELLS = 5_000, 200_000
@@ -88,7 +88,7 @@ _HEAD_BYTES = 8
 _NAMES_SHOWN = 5
 """Names of columns that a message about a header lists."""
 
-Row = Sequence[Any]
+TableRow = Sequence[Any]
 
 Columns = str | int | Sequence[str | int]
 """Columns: names, globs, or numbers for those of an array."""
@@ -107,14 +107,14 @@ class FileOptions:
 
     format: Format | None = None  # by default a file's first bytes and its ending tell
     encoding: str = "utf-8"  # of csv and jsonl
-    decimal: Decimal = "."  # of numbers that are written as text
+    decimal: DecimalSign = "."  # of numbers that are written as text
     gaps: str | Sequence[str] = ()  # texts for a missing value beside the usual ones, perhaps several with commas
     memory: int = 500  # megabytes that the sampled rows may take up
 
     def __post_init__(self) -> None:
         if self.format is not None:
             check_choice("format", self.format, get_args(Format))
-        check_choice("decimal", self.decimal, get_args(Decimal))
+        check_choice("decimal", self.decimal, get_args(DecimalSign))
         check_integer("memory", self.memory, 1)
 
 
@@ -162,12 +162,12 @@ class TableOptions(FileOptions):
         super().__post_init__()
         check_choice("missing", self.missing, get_args(MissingCells))
         if self.max_rows is not None:
-            check_integer("max_rows", self.max_rows, FEWEST_ROWS)
+            check_integer("max_rows", self.max_rows, FEWEST_TABLE_ROWS)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
 
 
-class Batch:
+class TableBatch:
     """Some rows of a table: its columns as `Cells`, and for each row the line of the file that it starts in.
 
     Readers of text come by rows, which become columns when columns are asked for.
@@ -175,11 +175,11 @@ class Batch:
 
     def __init__(self, columns: Sequence[Cells], lines: Sequence[int] | IntArray) -> None:
         self._columns: Sequence[Cells] | None = columns
-        self._rows: Sequence[Row] | None = None
+        self._rows: Sequence[TableRow] | None = None
         self.lines: IntArray = np.asarray(lines, dtype=int)  # (n,)
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row], lines: Sequence[int] | IntArray) -> Batch:
+    def of_rows(cls, rows: Sequence[TableRow], lines: Sequence[int] | IntArray) -> TableBatch:
         """Return rows of Python values as a batch."""
         batch = cls((), lines)
         batch._columns, batch._rows = None, rows
@@ -195,15 +195,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[TableRow]:
         """Yield rows of Python values; gaps as they are written."""
         return iter(self._rows if self._rows is not None else zip(*(c.tolist() for c in self.columns), strict=True))
 
-    def take(self, rows: AnyArray | slice) -> Batch:
+    def take(self, rows: AnyArray | slice) -> TableBatch:
         """Return some of the rows."""
-        return Batch([cells.take(rows) for cells in self.columns], self.lines[rows])
+        return TableBatch([cells.take(rows) for cells in self.columns], self.lines[rows])
 
-    def parts(self, most: int) -> Iterator[Batch]:
+    def parts(self, most: int) -> Iterator[TableBatch]:
         """Yield the rows in batches of at most so many."""
         if len(self) <= most:
             yield self
@@ -211,11 +211,11 @@ class Batch:
         for start in range(0, len(self), most):
             yield self.take(slice(start, start + most))
 
-    def with_marks(self, is_mark: Callable[[Any], bool]) -> Batch:
+    def with_marks(self, is_mark: Callable[[Any], bool]) -> TableBatch:
         """Return the batch with gaps where there are marks of them."""
         if self._rows is None:
-            return Batch([cells.with_marks(is_mark) for cells in self.columns], self.lines)
-        return Batch.of_rows([[None if is_mark(cell) else cell for cell in row] for row in self._rows], self.lines)
+            return TableBatch([cells.with_marks(is_mark) for cells in self.columns], self.lines)
+        return TableBatch.of_rows([[None if is_mark(cell) else cell for cell in row] for row in self._rows], self.lines)
 
 
 def batch_rows(columns: int) -> int:
@@ -224,13 +224,13 @@ def batch_rows(columns: int) -> int:
 
 
 def in_batches(
-    rows: Iterable[tuple[int, Row, int]], most: int, live_lines: CountedLines | None = None
-) -> Iterator[Batch]:
+    rows: Iterable[tuple[int, TableRow, int]], most: int, live_lines: CountedLines | None = None
+) -> Iterator[TableBatch]:
     """Collect rows, each with its line and its size in the file, in batches that are bounded in both.
 
     A batch also ends before a row that cannot be read, and, of lines that are watched, where the next has not arrived.
     """
-    collected: list[Row] = []
+    collected: list[TableRow] = []
     lines: list[int] = []
     size = 0
     try:
@@ -240,24 +240,24 @@ def in_batches(
             size += length
             is_last_here = live_lines is not None and not live_lines.has_arrived
             if len(collected) == most or size > BATCH_BYTES or is_last_here:
-                yield Batch.of_rows(collected, lines)
+                yield TableBatch.of_rows(collected, lines)
                 collected, lines, size = [], [], 0
     except RowError:
         if collected:
-            yield Batch.of_rows(collected, lines)
+            yield TableBatch.of_rows(collected, lines)
         raise
     if collected:
-        yield Batch.of_rows(collected, lines)
+        yield TableBatch.of_rows(collected, lines)
 
 
 class Table(Protocol):
-    """A table that is read once, from its first row to its last; `unit` is what `Batch.lines` counts."""
+    """A table that is read once, from its first row to its last; `unit` is what `TableBatch.lines` counts."""
 
     title: str
     unit: str
     names: tuple[str, ...]
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
@@ -461,7 +461,7 @@ class _Marked:
         self._is_mark = gap_marks([gaps] if isinstance(gaps, str) else gaps)
         self.title, self.unit, self.names = table.title, table.unit, table.names
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         for batch in self._table.batches(columns, most):
             yield batch.with_marks(self._is_mark)
 
@@ -557,11 +557,11 @@ class CsvTable:
         self._reader = csv.reader(itertools.chain([first], self._lines), delimiter=self._separator, strict=True)
         self.names = check_names(self._next() or [], title)
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield rows of strings."""
         return in_batches(self._rows(columns), most or batch_rows(len(columns)), self._lines if self._live else None)
 
-    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, TableRow, int]]:
         """Yield rows that are not empty, each with the line that it starts in and its number of characters."""
         width, start = len(self.names), self._lines.number + 1
         while (row := self._next()) is not None:
@@ -598,11 +598,11 @@ class JsonLinesTable:
             raise DataError(f"{title} is empty. A table needs rows.")
         self.names = check_names(list(self._first), title)
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield rows of strings, numbers, booleans and None."""
         return in_batches(self._rows(columns), most or batch_rows(len(columns)), self._lines if self._live else None)
 
-    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, TableRow, int]]:
         """Yield rows, each with its line and its number of characters."""
         keys = [self.names[c] for c in columns]
         record, self._first = self._first or self._next(), None
@@ -654,12 +654,12 @@ def column_name(key: Any) -> str:
 
 def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
     """Check the header; a column without a name gets one."""
-    named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
-    twice = [name for name, count in Counter(named).items() if count > 1]
+    full_names = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
+    twice = [name for name, count in Counter(full_names).items() if count > 1]
     if twice:
         shown = listed([*map(repr, twice)], _NAMES_SHOWN)
         raise DataError(f"{title} must name each column once, got {shown} more than once. Rename them.")
-    return named
+    return full_names
 
 
 def check_characters(text: str, title: str, line: int) -> None:

@@ -1,8 +1,8 @@
 """Tables in files whose cells have types: Parquet and Arrow, batch by batch, and sheets of Excel.
 
-`ColumnarTable` is what parquet and Arrow files are alike: record batches, checked, become a `Batch` of typed columns.
-`parquet_table`, `arrow_file_table` and `arrow_stream_table` open the three; `ExcelTable` reads row by row. All are
-bounded in memory whatever a file says of itself, and damage becomes an error that names the file. Which columns are
+`ColumnarTable` is what parquet and Arrow files are alike: record batches, checked, become a `TableBatch` of typed
+columns. `parquet_table`, `arrow_file_table` and `arrow_stream_table` open the three; `ExcelTable` reads row by row. All
+are bounded in memory whatever a file says of itself, and damage becomes an error that names the file. Which columns are
 wanted, and what they mean, is not known here.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from condcs._core.errors import CondcsError, DataError
 from condcs._core.vocabulary import named
 from condcs._tables.arrow_cells import first_line, is_text, readable_cells
-from condcs._tables.sources import BATCH_BYTES, Batch, Row, batch_rows, check_names, in_batches
+from condcs._tables.sources import BATCH_BYTES, TableBatch, TableRow, batch_rows, check_names, in_batches
 
 _LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
 """What the labels of a column of a row group may take up to be read as such, and the code of a row."""
@@ -50,7 +50,7 @@ class ColumnarTable:
         self._schema = schema
         self._read = read
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield typed columns."""
         self._check_types(columns)
         step, row = batch_rows(len(columns)), 1
@@ -59,7 +59,7 @@ class ColumnarTable:
                 part = batch.slice(start, step)
                 names = (self.names[c] for c in columns)
                 cells = [readable_cells(c, self.title, n, row) for c, n in zip(part.columns, names, strict=True)]
-                whole = Batch(cells, np.arange(row, row + part.num_rows))
+                whole = TableBatch(cells, np.arange(row, row + part.num_rows))
                 row += part.num_rows
                 # Rows that are wanted one by one are cut from arrays: an Arrow array for each would take longer.
                 yield from whole.parts(most or step)
@@ -233,11 +233,11 @@ class ExcelTable:
             names.pop()
         self.names = check_names(names, title)
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[TableBatch]:
         """Yield rows of numbers, strings, booleans, dates and None."""
         return in_batches(self._cells(columns), most or batch_rows(len(columns)))
 
-    def _cells(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+    def _cells(self, columns: Sequence[int]) -> Iterator[tuple[int, TableRow, int]]:
         """Yield rows, each with its number; their size in the file is not known, and counts as 0."""
         width = len(self.names)
         for number, cells in self._rows:

@@ -20,13 +20,13 @@ from condcs._core.errors import ParameterError
 from condcs._core.printable import Printable
 from condcs.drift._betting import overall_bets
 
-Row = tuple[Any, int, Any, bool]
+Transition = tuple[Any, int, Any, bool]
 """Observation, action, next observation, and whether the episode ended there."""
 
 PREDICTED_SHARE = 0.7
 """With fewer known rows among the last, states have moved beyond the reference, and a new one is taken."""
 
-MEMORY = 4
+MOST_REFERENCES = 4
 """Most steps of a later reference, in units of the first: policies return to where they were."""
 
 MISFITS = 20.0
@@ -153,7 +153,7 @@ class DynamicsMonitor(gymnasium.Wrapper):
                 f"the observation space must be discrete or a box of one dimension, got {observed}. Flatten it with "
                 "gymnasium.wrappers.FlattenObservation first."
             )
-        self._waiting: list[Row] = []
+        self._waiting: list[Transition] = []
         self._state: Any = None
         self.steps = 0
 
@@ -236,7 +236,7 @@ class _DiscreteWatcher:
         self._counts: dict[int, dict[int, int]] = {}
         self._bets = _Bets(self._sizes, run_length)
 
-    def watch(self, rows: list[Row], step: int) -> DynamicsChanged | None:
+    def watch(self, rows: list[Transition], step: int) -> DynamicsChanged | None:
         """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
         state_indices = np.array([int(state) for state, _, _, _ in rows]) - self.first_state
         pairs = state_indices * self.n_actions + np.array([action for _, action, _, _ in rows])
@@ -288,10 +288,10 @@ class _BoxWatcher:
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[Row], step: int) -> DynamicsChanged | None:
+    def watch(self, rows: list[Transition], step: int) -> DynamicsChanged | None:
         """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
         taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
-        self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
+        self._rows = (self._rows + taken)[-MOST_REFERENCES * self.reference_steps :]
         if self._model is None:
             if len(self._rows) >= self.reference_steps:
                 self._learn()

@@ -17,7 +17,7 @@ from condcs._core.checks import check_choice
 from condcs._core.progress import call_at_compilation
 from condcs.cli.boundary import Commands
 from condcs.cli.terminal import Terminal
-from condcs.cli.workers import EFFORT, Dask, on_workers
+from condcs.cli.workers import EFFORT, DaskOption, on_workers
 
 app = typer.Typer(
     cls=Commands,
@@ -36,31 +36,31 @@ _file_option = partial(_result_option, metavar="FILE")
 _column_option = partial(_table_option, metavar="COLUMN")
 _count_option = partial(_effort_option, metavar="N")
 
-Decimal = Annotated[str, _table_option("--decimal", help="Decimal sign of numbers written as text: . or ,")]
-Gaps = Annotated[
+DecimalOption = Annotated[str, _table_option("--decimal", help="Decimal sign of numbers written as text: . or ,")]
+GapsOption = Annotated[
     list[str] | None,
     _table_option(
         "--gaps", metavar="TEXTS", help="Further texts that mean a missing value, comma-separated: '?' or '-,unknown'."
     ),
 ]
-Form = Annotated[
+FormatOption = Annotated[
     str | None,
     _table_option("--format", help="csv, jsonl, parquet, arrow or xlsx; recognised from the file by default."),
 ]
-Encoding = Annotated[str, _table_option(help="Text encoding of csv and jsonl files.")]
-Jobs = Annotated[int | None, _count_option(min=1, help="Number of threads; by default one per core.")]
-JsonResult = Annotated[bool, _result_option("--json", help="Print the result as JSON.")]
-ReportFile = Annotated[Path, _file_option(help="HTML report to write.")]
-Columns = Annotated[
+EncodingOption = Annotated[str, _table_option(help="Text encoding of csv and jsonl files.")]
+JobsOption = Annotated[int | None, _count_option(min=1, help="Number of threads; by default one per core.")]
+JsonOption = Annotated[bool, _result_option("--json", help="Print the result as JSON.")]
+ReportOption = Annotated[Path, _file_option(help="HTML report to write.")]
+ColumnsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--x", metavar="COLUMNS", help="Inputs: names, globs, '!name' to leave one out; by default all columns but y."
     ),
 ]
-Response = Annotated[
+ResponseOption = Annotated[
     list[str], typer.Option("--y", metavar="COLUMNS", help="Response: names or globs, comma-separated.")
 ]
-Categories = Annotated[
+CategoriesOption = Annotated[
     list[str] | None, _table_option(metavar="COLUMNS", help="Columns of numbers to be read as categories.")
 ]
 
@@ -119,11 +119,11 @@ def compare_tables(
         str,
         typer.Argument(metavar="REFERENCE", help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin."),
     ],
-    y: Response,
+    y: ResponseOption,
     current: Annotated[
         str | None, typer.Argument(metavar="CURRENT", help="The later table; not given with --group.")
     ] = None,
-    x: Columns = None,
+    x: ColumnsOption = None,
     group: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Compare the groups of one table, named by this column, e.g. months."),
@@ -147,21 +147,21 @@ def compare_tables(
     report: Annotated[Path | None, _file_option(help="HTML report to write.")] = None,
     junit: Annotated[Path | None, _file_option(help="JUnit XML to write, for test reports.")] = None,
     markdown: Annotated[Path | None, _file_option(help="Summary in Markdown to write.")] = None,
-    as_json: JsonResult = False,
+    as_json: JsonOption = False,
     missing: Annotated[
         str, _table_option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).")
     ] = "error",
     drop_missing: Annotated[bool, _table_option("--drop-missing", help="The same as --missing drop.")] = False,
-    category: Categories = None,
+    category: CategoriesOption = None,
     number: Annotated[
         list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values to be read as numbers.")
     ] = None,
     weights: Annotated[str | None, _column_option(help="Weights of the rows; one of weight 0 is absent.")] = None,
     cluster: Annotated[str | None, _column_option(help="Tells which rows belong together, e.g. the customer.")] = None,
-    form: Form = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    gaps: Gaps = None,
+    form: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    gaps: GapsOption = None,
     max_rows: Annotated[
         int | None, _count_option(min=10, help="Rows of each table; by default as many as --time-budget allows.")
     ] = None,
@@ -174,8 +174,8 @@ def compare_tables(
         int | None, _count_option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
     ] = None,
     seed: Annotated[int, _count_option(min=0, help="Seed of the sample and of the tests.")] = 0,
-    jobs: Jobs = None,
-    dask: Dask = None,
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
 ) -> None:
     """Test whether the relation of y to x changed between two tables, or between groups of one, and show where.
 
@@ -192,18 +192,18 @@ def compare_tables(
             f"named by --gaps {shlex.quote(missing)}"
         )
     tables = TableOptions(
-        cast(Any, form),
-        encoding,
-        cast(Any, decimal),
-        gaps or (),
-        memory,
-        "drop" if drop_missing else cast(Any, missing),
-        category or (),
-        number or (),
-        weights,
-        cluster,
-        max_rows,
-        time_budget,
+        format=cast(Any, form),
+        encoding=encoding,
+        decimal=cast(Any, decimal),
+        gaps=gaps or (),
+        memory=memory,
+        missing="drop" if drop_missing else cast(Any, missing),
+        category=category or (),
+        number=number or (),
+        weights=weights,
+        cluster=cluster,
+        max_rows=max_rows,
+        time_budget=time_budget,
     )
     options = {"y": y, "x": x, "alpha": alpha, "rng": seed, "n_jobs": jobs, "tables": tables}
     compared = chosen_tables(
@@ -218,8 +218,8 @@ def compare_tables(
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())
 
 
-@app.command()
-def cluster(
+@app.command("cluster")
+def cluster_series(
     file: Annotated[
         Path,
         typer.Argument(
@@ -252,14 +252,14 @@ def cluster(
         ),
     ] = "auto",
     seed: Annotated[int, _count_option(min=0, help="Seed of the clustering.")] = 0,
-    jobs: Jobs = None,
-    dask: Dask = None,
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
     out: Annotated[Path, _result_option(metavar="FOLDER", help="Folder for labels.csv and clusters.html.")] = Path(
         "condcs-clusters"
     ),
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    gaps: Gaps = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    gaps: GapsOption = None,
 ) -> None:
     """Cluster time series by their dynamics; write the labels and an HTML report with figures to a folder.
 
@@ -283,7 +283,7 @@ def cluster(
             labels=labels,
             id=id_,
             time=time,
-            files=FileOptions(None, encoding, cast(Any, decimal), gaps or ()),
+            files=FileOptions(encoding=encoding, decimal=cast(Any, decimal), gaps=gaps or ()),
         ),
     )
     with on_workers(dask):
@@ -342,14 +342,14 @@ def causal(
     drop_missing: Annotated[
         bool, _table_option("--drop-missing", help="Leave out times whose value, or past, has missing values.")
     ] = False,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    as_json: JsonResult = False,
-    out: ReportFile = Path("condcs-causal.html"),
-    form: Form = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    gaps: Gaps = None,
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
+    as_json: JsonOption = False,
+    out: ReportOption = Path("condcs-causal.html"),
+    form: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    gaps: GapsOption = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs._tables.sources import FileOptions
@@ -366,7 +366,7 @@ def causal(
             time=time,
             id=id_column,
             value=value,
-            files=FileOptions(cast(Any, form), encoding, cast(Any, decimal), gaps or ()),
+            files=FileOptions(format=cast(Any, form), encoding=encoding, decimal=cast(Any, decimal), gaps=gaps or ()),
             drop_missing=drop_missing,
         ),
         lag=_number_or_auto(lag),
@@ -384,8 +384,8 @@ def causal(
         run(file, options, out=out, as_machine=as_json, command=_command_line())
 
 
-@app.command()
-def explore(
+@app.command("explore")
+def explore_environment(
     environment: Annotated[
         str,
         typer.Argument(metavar="ENVIRONMENT", help="mountain-car; pendulum and maze come with condcs-reproduction."),
@@ -402,9 +402,9 @@ def explore(
     seed: Annotated[int, _count_option(min=0, help="Seed of the first run.")] = 0,
     steps: Annotated[int, _count_option(min=10, help="Steps of each run.")] = 10_000,
     rows: Annotated[int, typer.Option(metavar="N", min=2, help="Rows and columns of the maze.")] = 20,
-    jobs: Jobs = None,
-    dask: Dask = None,
-    out: ReportFile = Path("condcs-explore.html"),
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
+    out: ReportOption = Path("condcs-explore.html"),
 ) -> None:
     """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
@@ -421,8 +421,8 @@ def watch(
     reference: Annotated[
         str, typer.Argument(metavar="REFERENCE", help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")
     ],
-    y: Response,
-    x: Columns = None,
+    y: ResponseOption,
+    x: ColumnsOption = None,
     run_length: Annotated[
         float, typer.Option(metavar="ROWS", help="Lower bound of the mean number of rows until a false alarm.")
     ] = 10_000,
@@ -437,16 +437,16 @@ def watch(
         Path | None, typer.Option(metavar="FILE", help="File (npz) to save the state in, and to resume from.")
     ] = None,
     drop_missing: Annotated[bool, _table_option("--drop-missing", help="Drop rows with missing values.")] = False,
-    category: Categories = None,
+    category: CategoriesOption = None,
     as_json: Annotated[bool, _result_option("--json", help="Print one JSON object per alarm.")] = False,
     max_rows: Annotated[int, _count_option(min=10, help="Rows of the reference; a longer one is sampled.")] = 20_000,
     seed: Annotated[int, _count_option(min=0, help="Seed of the sample and of the ranks of ties.")] = 0,
     form: Annotated[
         str | None, _table_option("--format", help="Format of standard input: csv, jsonl or arrow.")
     ] = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    gaps: Gaps = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    gaps: GapsOption = None,
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 

@@ -53,18 +53,16 @@ def chosen_tables(
     options: dict[str, Any],
 ) -> Compared:
     """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
-    if (current is None) == (group is None):
-        got, remedy = (
-            ("one table alone", "Name a second table, or a column as --group")
-            if group is None
-            else ("two tables and --group", "Leave out --group, or the second table")
-        )
-        raise ParameterError(f"two tables must be named, or one table and its --group, got {got}. {remedy}.")
+    rule = "two tables must be named, or one table and its --group, got"
+    if current is None and group is None:
+        raise ParameterError(f"{rule} one table alone. Name a second table, or a column as --group.")
+    if current is not None and group is not None:
+        raise ParameterError(f"{rule} two tables and --group. Leave out --group, or the second table.")
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
     if group is not None:
-        named = [*pairs_only, *(["time_budget"] if options["tables"].time_budget is not None else [])]
-        if named:
-            shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+        excluded = [*pairs_only, *(["time_budget"] if options["tables"].time_budget is not None else [])]
+        if excluded:
+            shown = ", ".join(f"--{name.replace('_', '-')}" for name in excluded)
             raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
         arguments = {"group": group, "against": against, **options}
         return lambda tell: compare_groups(reference, progress=tell, **arguments)

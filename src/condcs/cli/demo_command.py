@@ -22,7 +22,7 @@ from condcs.report._page import drawing, write_whole
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
 RULE: Final = "silverman"
 
-ENDINGS = (".png", ".svg", ".pdf")
+PICTURE_ENDINGS = (".png", ".svg", ".pdf")
 
 _REGION_SHADE = "#f6e7d8"
 """Ground of the region in which p(y|x) differs."""
@@ -32,7 +32,7 @@ _REGION_LETTERS = "#9c4221"
 
 def run(*, rows: int, seed: int, out: Path) -> None:
     """Print the divergences and write the picture."""
-    check_file("--out", out, ENDINGS)
+    check_file("--out", out, PICTURE_ENDINGS)
     console = Terminal()
     changed = make_local_shift(rows, rng=seed)
     unchanged = make_local_shift(rows, shift=0.0, rng=seed)

@@ -22,7 +22,7 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.errors import DataError, ParameterError
 from condcs._tables.cells import (
     Cells,
-    Decimal,
+    DecimalSign,
     OtherCells,
     TruthCells,
     as_day,
@@ -33,7 +33,7 @@ from condcs._tables.cells import (
     join_cells,
     reads,
 )
-from condcs._tables.kinds import meant_as_numbers, remedy
+from condcs._tables.kinds import meant_as_numbers, remedy_for_texts
 from condcs._tables.pair import refuse_columns
 from condcs._tables.sources import CountedLines, FileOptions, Table, open_lines, open_table
 
@@ -117,7 +117,7 @@ class CellTable:
     columns: Sequence[Cells]
     lines: IntArray
     widths: IntArray
-    decimal: Decimal = "."
+    decimal: DecimalSign = "."
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -219,7 +219,7 @@ class CellTable:
         points = any("." in text for column in part.columns for text in self._numbers_written(column, part.rows))
         count = int(odd.sum())
         meant = meant_as_numbers(texts, int(np.isfinite(numbers).sum()) + texts.total())
-        advice = remedy(texts, points, self.decimal) if meant else part.otherwise
+        advice = remedy_for_texts(texts, points, self.decimal) if meant else part.otherwise
         return (
             f"{self.title} must hold numbers, got {count:,} of {odd.size:,} cells of {part.title} that are "
             f"not numbers, the first {next(iter(texts))!r} in {self.unit} {self.lines[part.rows[found_rows[0]]]:,}. "
@@ -256,7 +256,7 @@ class NumberPart:
     without: str
 
 
-def _numbers(cells: Cells, decimal: Decimal) -> FloatArray:
+def _numbers(cells: Cells, decimal: DecimalSign) -> FloatArray:
     if isinstance(cells, TruthCells):
         return np.where(cells.gaps, np.nan, cells.values.astype(np.float64))
     if type(cells) is OtherCells:
@@ -264,7 +264,7 @@ def _numbers(cells: Cells, decimal: Decimal) -> FloatArray:
     return cells.numbers(decimal)
 
 
-def _as_number_or_truth(cell: Any, decimal: Decimal) -> float:
+def _as_number_or_truth(cell: Any, decimal: DecimalSign) -> float:
     return float(cell) if isinstance(cell, bool) else as_number(cell, decimal)
 
 
@@ -280,7 +280,7 @@ def is_index_title(title: str) -> bool:
 # --- from a file to cells ---------------------------------------------------------------------------------------------
 
 
-def read_cells(table: Table, decimal: Decimal, wanted: Sequence[str] | None = None) -> CellTable:
+def read_cells(table: Table, decimal: DecimalSign, wanted: Sequence[str] | None = None) -> CellTable:
     """Read an open table with a header, cut down to some columns."""
     titles = table.names if wanted is None else tuple(wanted)
     batches = list(table.batches([table.names.index(title) for title in titles]))
@@ -343,7 +343,7 @@ def _each_new(lines: CountedLines) -> Any:
         lines.characters = 0
 
 
-def _is_header(first: list[str], following: list[list[str]], titles: Sequence[str], decimal: Decimal) -> bool:
+def _is_header(first: list[str], following: list[list[str]], titles: Sequence[str], decimal: DecimalSign) -> bool:
     """Whether the first row holds titles: text above numbers, or times that are counted through."""
 
     def is_value(cell: str) -> bool:
@@ -370,7 +370,7 @@ def _is_header(first: list[str], following: list[list[str]], titles: Sequence[st
     return all(map(is_word, first))
 
 
-def _counts(row: Sequence[str], is_value: Callable[[str], bool], decimal: Decimal) -> bool:
+def _counts(row: Sequence[str], is_value: Callable[[str], bool], decimal: DecimalSign) -> bool:
     """Whether a row counts through from 0, or beside some text from 0 or 1, as titles of times do."""
     numbers = [as_number(cell, decimal) for cell in row if is_value(cell)]
     starts = (0,) if all(is_missing(cell) or is_value(cell) for cell in row) else (0, 1)

@@ -32,7 +32,7 @@ from condcs._core.vocabulary import named
 from condcs._tables.cells import label_of
 from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
-from condcs._tables.sources import Batch, Format, Row, RowError, Table, open_table
+from condcs._tables.sources import Format, RowError, Table, TableBatch, TableRow, open_table
 from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, tell_unwritten
 from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
@@ -100,7 +100,7 @@ class Watcher:
         """Their names."""
         return [column.name for column in self.columns]
 
-    def see(self, batch: Batch | RowError, title: str) -> Iterator[Unusable | Alarm]:
+    def see(self, batch: TableBatch | RowError, title: str) -> Iterator[Unusable | Alarm]:
         """Take in rows, or one that could not be read.
 
         Yield each row that cannot be used, and each alarm; `rows` counts up to that row then. The detector is given
@@ -131,7 +131,7 @@ class Watcher:
                 self.reported = [*self.reported, self.unprinted_alarm][-MOST_REPORTED:]
                 yield alarm
 
-    def _watch(self, batch: Batch, title: str) -> int:
+    def _watch(self, batch: TableBatch, title: str) -> int:
         """Give rows that can be used to the detector, until an alarm; return how many."""
         course = self.detector.take_until_alarm(*self._encoded(batch, title))
         rows = zip(course.scores.tolist(), course.statistics.tolist(), course.is_learning.tolist(), strict=True)
@@ -140,7 +140,7 @@ class Watcher:
         self.rows += len(course.scores)
         return len(course.scores)
 
-    def _unusable(self, row: Batch, title: str) -> Unusable:
+    def _unusable(self, row: TableBatch, title: str) -> Unusable:
         """Take in a row (1,) that cannot be used, and say why: a gap, a cell that cannot be read, or a label."""
         # 1. A gap.
         gap = next((name for name, cells in zip(self.names, row.columns, strict=True) if cells.gaps[0]), None)
@@ -170,7 +170,7 @@ class Watcher:
         self.detector.take_until_alarm(np.full((1, len(self.x)), np.nan), np.full((1, len(self.y)), np.nan))
         return Unusable(error)
 
-    def _encoded(self, batch: Batch, title: str) -> tuple[FloatArray, FloatArray]:
+    def _encoded(self, batch: TableBatch, title: str) -> tuple[FloatArray, FloatArray]:
         """Return x (n, d_x) and y (n, d_y) of rows without gaps as numbers and codes."""
         encoded = []
         for column, of_detector, cells in zip(self.columns, self.detector.columns, batch.columns, strict=True):
@@ -314,7 +314,7 @@ def new_watcher(reference: Reference) -> Watcher:
     return Watcher(detector, reference)
 
 
-def _values_by_column(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[str, Any]:
+def _values_by_column(columns: Sequence[Column], rows: Sequence[TableRow], title: str) -> dict[str, Any]:
     """Return the columns of some rows of cells: numbers, days since 1970, and labels as text."""
     values: dict[str, Any] = {}
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
@@ -520,7 +520,7 @@ def _watch_input(
         raise DataError(f"standard input must have rows that can be used, got none in {n_seen:,}. {notes.first_bad}")
 
 
-def _batches(table: Table, names: list[str], stops: Stops) -> Iterator[Batch | RowError]:
+def _batches(table: Table, names: list[str], stops: Stops) -> Iterator[TableBatch | RowError]:
     """Yield rows as they come, many at a time if many are there, and the error of a row that cannot be read."""
     missing = [name for name in names if name not in table.names]
     if missing:

@@ -16,7 +16,7 @@ from condcs.cli.terminal import Terminal, foreign
 EFFORT = "How much work"
 """Panel of the help page."""
 
-Dask = Annotated[
+DaskOption = Annotated[
     str | None,
     typer.Option(
         "--dask",
