@@ -204,7 +204,7 @@ class ClockKind(ReadKind):
 
     name = "clock"
 
-    def read(self, cell, decimal):
+    def read(self, cell, column):
         hours, minutes = str(cell).split(":")
         return int(hours) + int(minutes) / 60
 
@@ -237,14 +237,16 @@ def test_a_kind_of_column_is_a_class_and_a_row(monkeypatch):
 def test_kinds_read_columns_as_they_read_cells(kind):
     """Typed columns at once, Python values one by one, gaps as NaN: all the same."""
     for cells in (cells for examples in EXAMPLES.values() for cells in examples):
-        single = [value_of(kind.read, cells.cell(row), ".") for row in range(len(cells))]
-        np.testing.assert_array_equal(kind.values(cells, "."), single)
+        column = kind.column("c", [cells], ".")
+        single = [value_of(kind.read, cells.cell(row), column) for row in range(len(cells))]
+        np.testing.assert_array_equal(kind.values(cells, column), single)
         rows = ~np.isnan(single)
         if rows.any():
             readable = cells.take(rows)
-            column = Column("c", kind.name)
             np.testing.assert_array_equal(column.encode(readable, "t"), column.encode(readable.tolist(), "t"))
     values = [np.array([1.0, np.nan, 400.0, 800.0])] * 2
-    inputs, _ = derive_inputs([Column("c", kind.name)], [values], {"c"})
+    column = Column("c", kind.name)
+    assert Column.from_description(column.description) == column
+    inputs, _ = derive_inputs([column], [values], {"c"})
     assert inputs[-1].column.name == "c (missing)"
     assert all(np.isfinite(v).all() for derived in inputs for v in derived.values)

@@ -3,7 +3,8 @@
 `tell_kind` is the function to read first: from the cells of all tables together it makes a `Column`, which turns the
 cells of any table into numbers (`Column.encode`); `derive_inputs` then makes of each column what is compared of it,
 such as the cycles of a date. The kinds that cells can be read as are rows of `READ_KINDS`, each a class that reads
-cells as numbers and derives inputs; what none of them reads is a category. A new kind is a new class and its row.
+cells as numbers and derives inputs; what none of them reads is a category. A new kind is a new class and its row. What
+a kind has to know of a column to read it, such as the decimal sign, is an attribute of `Column` (`ReadKind.column`).
 
 Everything here works on `Cells`, whole columns at a time; how they were stored, in which file, and how rows were
 sampled are not known here.
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -111,7 +112,7 @@ class Column:
             # The last one is that of gaps, by the index -1.
             code_of = [codes.get(label, _UNKNOWN) for label in (*labels, GAP_LABEL)]
             return np.array(code_of, np.float64)[label_of_row]
-        values = _read_kind(self.kind).values(cells, self.decimal)
+        values = _read_kind(self.kind).values(cells, self)
         unread = np.isnan(values) & ~cells.gaps
         if unread.any():
             raise self._unread_error(cells.cell(int(np.argmax(unread))), title)
@@ -120,7 +121,7 @@ class Column:
     def fits(self, cells: Cells) -> BoolArray:
         """Return which cells (n,) are of this kind: neither gaps nor, in a category, labels that it does not have."""
         if not self.is_category:
-            return ~cells.gaps & ~_read_kind(self.kind).unread(cells, self.decimal)
+            return ~cells.gaps & ~_read_kind(self.kind).unread(cells, self)
         codes = self._label_codes()
         labels, label_of_row = cells.label_codes()
         # The last one is that of gaps, by the index -1.
@@ -136,7 +137,7 @@ class Column:
         if type(value) is float and self.kind == "number":
             return value
         try:
-            return _read_kind(self.kind).read(value, self.decimal)
+            return _read_kind(self.kind).read(value, self)
         except ValueError as error:
             raise self._unread_error(value, title) from error
 
@@ -149,6 +150,19 @@ class Column:
             f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as the reference does, got "
             f"{cell!r}."
         )
+
+    @property
+    def description(self) -> list[Any]:
+        """What the column is, as plain JSON values: an attribute is listed only if it is set, after those before it."""
+        return [self.name, self.kind, list(self.labels)]
+
+    @classmethod
+    def from_description(cls, description: Sequence[Any]) -> Column:
+        """Undo `description`; a `ValueError` if the kind is none."""
+        name, kind, labels = description
+        if kind not in get_args(ColumnKind):
+            raise ValueError(f"no kind of columns: {kind!r}")
+        return cls(str(name), kind).relabelled([str(label) for label in labels])
 
     def relabelled(self, labels: Sequence[str]) -> Column:
         """Return the column with its categories in another order."""
@@ -233,29 +247,33 @@ class ReadKind(ABC):
 
     name: ColumnKind
 
+    def column(self, name: str, samples: Sequence[Cells], decimal: DecimalSign) -> Column:
+        """Return a column of this kind, with what is to be known of all samples together to read one of its cells."""
+        return Column(name, self.name, decimal=decimal)
+
     @abstractmethod
-    def read(self, cell: Any, decimal: DecimalSign) -> float:
-        """Return one cell, as a Python value, as a number, or raise `ValueError`."""
+    def read(self, cell: Any, column: Column) -> float:
+        """Return one cell of a column, as a Python value, as a number, or raise `ValueError`."""
 
     @abstractmethod
     def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
         """Return the inputs that such a column is compared by, and notes on it; `values` has gaps as NaN."""
 
-    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
-        """Return cells (n,) as numbers; NaN for gaps, and for those that are not of this kind."""
-        return cells.read_each(self.read, decimal)
+    def values(self, cells: Cells, column: Column) -> FloatArray:
+        """Return cells (n,) of a column as numbers; NaN for gaps, and for those that are not of this kind."""
+        return cells.read_each(self.read, column)
 
-    def unread(self, cells: Cells, decimal: DecimalSign) -> BoolArray:
-        """Return which cells (n,) are neither gaps nor of this kind."""
-        return np.isnan(self.values(cells, decimal)) & ~cells.gaps
+    def unread(self, cells: Cells, column: Column) -> BoolArray:
+        """Return which cells (n,) of a column are neither gaps nor of this kind."""
+        return np.isnan(self.values(cells, column)) & ~cells.gaps
 
-    def read_all(self, samples: Sequence[Cells], decimal: DecimalSign) -> list[FloatArray] | None:
-        """Return all cells as numbers, None if some that are no gaps are not of this kind."""
+    def read_all(self, samples: Sequence[Cells], column: Column) -> list[FloatArray] | None:
+        """Return all cells of a column as numbers, None if some that are no gaps are not of this kind."""
         first_cells = (cells.cell(int(np.argmin(cells.gaps))) for cells in samples if len(cells))
-        if not all(cell is None or reads(self.read, cell, decimal) for cell in first_cells):
+        if not all(cell is None or reads(self.read, cell, column) for cell in first_cells):
             # A word at the beginning saves a look at all that follows.
             return None
-        values = [self.values(cells, decimal) for cells in samples]
+        values = [self.values(cells, column) for cells in samples]
         unread = any(np.any(np.isnan(v) & ~cells.gaps) for v, cells in zip(values, samples, strict=True))
         return None if unread else values
 
@@ -265,13 +283,13 @@ class NumberKind(ReadKind):
 
     name = "number"
 
-    def read(self, cell: Any, decimal: DecimalSign) -> float:
+    def read(self, cell: Any, column: Column) -> float:
         """Return a number."""
-        return as_number(cell, decimal)
+        return as_number(cell, column.decimal)
 
-    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
+    def values(self, cells: Cells, column: Column) -> FloatArray:
         """Return the numbers, of typed cells without a look at each."""
-        return cells.numbers(decimal)
+        return cells.numbers(column.decimal)
 
     def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
         """Return the numbers, with gaps in the middle of them."""
@@ -286,11 +304,11 @@ class DateKind(ReadKind):
 
     name = "date"
 
-    def read(self, cell: Any, decimal: DecimalSign) -> float:
+    def read(self, cell: Any, column: Column) -> float:
         """Return days."""
         return as_day(cell)
 
-    def values(self, cells: Cells, decimal: DecimalSign) -> FloatArray:
+    def values(self, cells: Cells, column: Column) -> FloatArray:
         """Return days, of typed cells without a look at each."""
         return cells.days()
 
@@ -299,10 +317,10 @@ class DateKind(ReadKind):
         return date_parts(column, values)
 
 
-READ_KINDS: list[ReadKind] = [NumberKind(), DateKind()]
-"""The kinds that are tried, in this order, before a column is a category."""
+_NUMBERS, _DATES = NumberKind(), DateKind()
 
-_NUMBERS = READ_KINDS[0]  # numbers are tried first
+READ_KINDS: list[ReadKind] = [_NUMBERS, _DATES]
+"""The kinds that are tried, in this order, before a column is a category."""
 
 
 def _read_kind(name: str) -> ReadKind:
@@ -310,9 +328,15 @@ def _read_kind(name: str) -> ReadKind:
     return next(kind for kind in READ_KINDS if kind.name == name)
 
 
+def _read_as(name: str, samples: Sequence[Cells], decimal: DecimalSign) -> Column | None:
+    """Return a column of the first kind that all cells can be read as, None if there is none."""
+    columns = (kind.column(name, samples, decimal) for kind in READ_KINDS)
+    return next((column for column in columns if _read_kind(column.kind).read_all(samples, column) is not None), None)
+
+
 def tell_kind(
     name: str,
-    samples: Sequence[Cells | Sequence[Any]],
+    cells_by_sample: Sequence[Cells | Sequence[Any]],
     *,
     category: bool | None,
     response: str | None,
@@ -328,26 +352,27 @@ def tell_kind(
     an error: as a category it would answer another question. `response` is the argument that names the column as one;
     None makes it an input.
     """
-    columns = [cells_of(cells) for cells in samples]
+    samples = [cells_of(cells) for cells in cells_by_sample]
     # 1. More than two different numbers are neither truth values nor a response of two labels. So are nearly all
     # columns, which are then told without their labels.
-    if category is None and _more_than_two_numbers(columns, decimal):
-        return Column(name, "number", decimal=decimal)
+    as_numbers = _NUMBERS.column(name, samples, decimal)
+    if category is None and _more_than_two_numbers(samples, as_numbers):
+        return as_numbers
     # 2. Truth values, which may look like numbers in one of the tables.
-    counts_by_sample = [Counter(cells.label_counts()) for cells in columns]
+    counts_by_sample = [Counter(cells.label_counts()) for cells in samples]
     counts = sum(counts_by_sample, Counter[str]())
-    has_gaps = any(cells.gaps.any() for cells in columns)
+    has_gaps = any(cells.gaps.any() for cells in samples)
     if category is not False and (truth := _truth_values(name, counts_by_sample, has_gaps)) is not None:
         return truth
     # 3. A kind that all cells can be read as.
     note = ""
     if category is not True:
-        kind = next((kind for kind in READ_KINDS if kind.read_all(columns, decimal) is not None), None)
-        if kind is None:
+        column = _read_as(name, samples, decimal)
+        if column is None:
             _refuse_other_dates(name, counts)
-            note = _not_numbers(name, columns, counts.total(), category=category, decimal=decimal, where=where)
+            note = _not_numbers(as_numbers, samples, counts.total(), category=category, where=where)
         elif response is None or len(counts) != 2 or category is not None:
-            return Column(name, kind.name, decimal=decimal)
+            return column
     # 4. Labels, if they repeat.
     if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in counts_by_sample if each):
         raise DataError(_hardly_repeats(name, counts, response))
@@ -355,12 +380,19 @@ def tell_kind(
     if has_gaps and GAP_LABEL not in codes:
         codes[GAP_LABEL] = len(labels)
         labels.append(GAP_LABEL)
-    return Column(name, "category", tuple(labels), decimal, " ".join(filter(None, (note, merged))), codes)
+    return Column(
+        name,
+        "category",
+        labels=tuple(labels),
+        decimal=decimal,
+        note=" ".join(filter(None, (note, merged))),
+        _codes=codes,
+    )
 
 
-def _more_than_two_numbers(samples: Sequence[Cells], decimal: DecimalSign) -> bool:
+def _more_than_two_numbers(samples: Sequence[Cells], column: Column) -> bool:
     """Whether all cells but gaps are numbers, of more than two different values."""
-    values_by_sample = _NUMBERS.read_all(samples, decimal)
+    values_by_sample = _NUMBERS.read_all(samples, column)
     if values_by_sample is None:
         return False
     values = np.concatenate(values_by_sample)
@@ -369,14 +401,13 @@ def _more_than_two_numbers(samples: Sequence[Cells], decimal: DecimalSign) -> bo
     return bool(np.any(others != others[:1]))
 
 
-def _not_numbers(
-    name: str, samples: Sequence[Cells], total: int, *, category: bool | None, decimal: DecimalSign, where: Where
-) -> str:
+def _not_numbers(column: Column, samples: Sequence[Cells], total: int, *, category: bool | None, where: Where) -> str:
     """Return a note on a column that is a category because of some cells, or raise an error where it should not be.
 
-    `total` is how many cells are no gaps.
+    `column` is what it would be if all cells were numbers; `total` is how many cells are no gaps.
     """
-    unread = [_NUMBERS.unread(cells, decimal) for cells in samples]
+    name, decimal = column.name, column.decimal
+    unread = [_NUMBERS.unread(cells, column) for cells in samples]
     n_unread = int(sum(rows.sum() for rows in unread))
     sample = next(number for number, rows in enumerate(unread) if rows.any())
     row = int(np.argmax(unread[sample]))
@@ -411,12 +442,14 @@ def _check_alike(name: str, samples: Sequence[Cells], decimal: DecimalSign, wher
     for sample, cells in enumerate(samples):
         if cells.gaps.all():
             continue
-        kind = next((kind for kind in READ_KINDS if kind.read_all([cells], decimal) is not None), None)
-        # Of dates and words together, a word: a date would not show why they are text.
-        shown_rows = ~cells.gaps if kind is not None else _read_kind("date").unread(cells, decimal)
+        column = _read_as(name, [cells], decimal)
+        shown_rows = ~cells.gaps
+        if column is None:
+            # Of dates and words together, a word: a date would not show why they are text.
+            shown_rows = _DATES.unread(cells, _DATES.column(name, [cells], decimal))
         row = int(np.argmax(shown_rows))
         cell = cells.cell(row)
-        words = f"{kind.name}s" if kind is not None else "truth values" if isinstance(cell, bool) else "text"
+        words = f"{column.kind}s" if column is not None else "truth values" if isinstance(cell, bool) else "text"
         types.setdefault(words, f"{words} ({cell!r}{where(sample, row)})")
         labels.append(set(cells.label_counts()))
     if len(types) > 1 and not set.intersection(*labels):

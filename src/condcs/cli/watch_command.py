@@ -284,7 +284,7 @@ def read_reference_file(path: str, options: ReadOptions, *, run_length: float, a
     values = _values_by_column(columns, sample.rows, title)
     digest = hashlib.sha256()
     for column in columns:
-        content = [column.name, column.kind, list(column.labels), column.decimal, values[column.name]]
+        content = [*column.description, column.decimal, values[column.name]]
         digest.update(json.dumps(content).encode())
     about = {
         "x": ", ".join(f"{c.name} ({c.kind})" for c in inputs),

@@ -118,18 +118,15 @@ class StreamColumns:
 
     def describe(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        columns = [[column.name, column.kind, list(column.labels)] for column in self.columns]
+        columns = [column.description for column in self.columns]
         return {"role": self.role, "named": self.are_named, "columns": columns}
 
     @classmethod
     def from_description(cls, about: Mapping[str, Any]) -> StreamColumns:
         """Undo `describe`."""
-        columns = tuple(
-            Column(str(name), kind, ()).relabelled([str(label) for label in labels])
-            for name, kind, labels in about["columns"]
-        )
-        if not columns or any(column.kind not in ("number", "date", "category") for column in columns):
-            raise ValueError("columns of no known kind")
+        columns = tuple(map(Column.from_description, about["columns"]))
+        if not columns:
+            raise ValueError("no columns")
         return cls(str(about["role"]), columns, bool(about["named"]))
 
 
