@@ -31,7 +31,7 @@ def test_the_tests_are_those_of_the_library():
     xp, xq = rng.normal(size=(60, 2)), rng.normal(0.4, 1, size=(50, 2))
     yp, yq = xp[:, :1] + rng.normal(size=(60, 1)), 1.5 * xq[:, :1] + rng.normal(size=(50, 1))
     pair = numbers_pair(xp * [1, 1000] + 5, yp, xq * [1, 1000] + 5, yq)
-    options = {"resamples": 59, "seed": 3, "n_jobs": 1}
+    options = {"n_resamples": 59, "seed": 3, "n_jobs": 1}
     adjustment = fit_adjustment(pair, 3)
     ours = compare_relation(pair, adjustment, **options)
     theirs = condcs.conditional_test(xp, 7 * yp, xq, 7 * yq, n_resamples=59, rng=3, propensity=adjustment.propensity)
@@ -39,7 +39,7 @@ def test_the_tests_are_those_of_the_library():
     assert ours.divergence == pytest.approx(theirs.divergence)
     assert ours.overlap == pytest.approx(min(1.0, np.exp(-(ours.divergence - ours.by_chance) / 2)))
     # With as many landmarks as rows the kernel is exact, but for the smallest eigenvalues.
-    inputs = compare_inputs(pair, adjustment, resamples=59, seed=3)
+    inputs = compare_inputs(pair, adjustment, n_resamples=59, seed=3)
     at_twice = condcs.two_sample_test(
         xp, xq, measure="cs", bandwidth=2 * condcs.bandwidth(xp, xq), n_resamples=59, rng=3
     )
@@ -54,7 +54,7 @@ def test_inputs_far_from_zero_are_compared_as_well():
     found = []
     for start in (0.0, 1.8e9):
         pair = numbers_pair(xp + start, yp, xq + start, yq)
-        found.append(compare_inputs(pair, fit_adjustment(pair, 0), resamples=59, seed=0))
+        found.append(compare_inputs(pair, fit_adjustment(pair, 0), n_resamples=59, seed=0))
     assert found[0].divergence == pytest.approx(found[1].divergence, rel=1e-4)
 
 
@@ -75,7 +75,7 @@ def test_a_shift_of_one_of_many_inputs_was_lost_in_distances():
     turned[:, 4] = 0.6 * turned[:, 5] + 0.8 * turned[:, 4]
     for x, view in ((moved, "each column"), (turned, "pairs of columns")):
         pair = numbers_pair(xp, shapes[0], x, shapes[1])
-        found = compare_inputs(pair, fit_adjustment(pair, 0), resamples=199, seed=0)
+        found = compare_inputs(pair, fit_adjustment(pair, 0), n_resamples=199, seed=0)
         assert found.pvalue == dict(zip(found.views, found.pvalues, strict=True))[view] == 1 / 200
 
 
@@ -91,7 +91,7 @@ def test_rows_of_a_cluster_were_taken_for_evidence_of_a_shift():
         yp, yq = rng.normal(size=(2, 300, 1))
         who = np.repeat(np.arange(30), 10)
         pair = replace(numbers_pair(xp, yp, xq, yq), clusters_p=who, clusters_q=who)
-        shifted += compare_inputs(pair, fit_adjustment(pair, seed), resamples=39, seed=seed).pvalue <= 0.05
+        shifted += compare_inputs(pair, fit_adjustment(pair, seed), n_resamples=39, seed=seed).pvalue <= 0.05
     assert shifted <= 7
 
 
@@ -109,7 +109,7 @@ def test_overlap_lies_inside_its_own_interval(change):
         yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
         yq += change * (xq[:, :1] > 0)
         pair = numbers_pair(xp, yp, xq, yq)
-        found = compare_relation(pair, fit_adjustment(pair, seed), resamples=39, seed=seed, n_jobs=1)
+        found = compare_relation(pair, fit_adjustment(pair, seed), n_resamples=39, seed=seed, n_jobs=1)
         low, high = found.overlap_interval
         assert 0 <= low <= found.overlap <= high <= 1
         reached += high == 1
@@ -237,7 +237,7 @@ def test_test_sizes_and_regions_are_of_one_fit(monkeypatch):
         _steps, "conditional_test_by_views", lambda *a, **o: fits.append(o["adjustment"]) or original(*a, **o)
     )
     adjustment = fit_adjustment(pair, 1)
-    found = compare_relation(pair, adjustment, resamples=39, seed=1, n_jobs=1)
+    found = compare_relation(pair, adjustment, n_resamples=39, seed=1, n_jobs=1)
     assert fits == [adjustment]
     assert adjustment.jumping is not None
     assert found.diagnostics["balance_pvalue"] == adjustment.propensity.balance_pvalue

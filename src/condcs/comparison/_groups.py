@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -385,23 +385,23 @@ def compare_groups(
     run = replace(run, n_resamples=n_resamples)
     notes = list(groups.notes)
     level = alpha / len(pairs)  # of intervals and regions, for all groups together
-    most_removed = len(groups.groups) // 2 if against == "rest" else 0
-    # Comparisons by the number of the group, with their adjusted p-values.
-    removed: dict[int, tuple[Comparison, float]] = {}
-    while True:
+
+    def compare_all(pairs: list[tuple[list[int], int]]) -> dict[int, _AdjustedComparison]:
         comparison_of = _compared(groups, pairs, run, level, reading.max_rows, notes)
         adjusted = holm([comparison.relation.pvalue for comparison in comparison_of.values()])
-        remaining = {
-            group_number: (comparison, p)
-            for (group_number, comparison), p in zip(comparison_of.items(), adjusted, strict=True)
-        }
+        return dict(zip(comparison_of, map(_AdjustedComparison, comparison_of.values(), adjusted), strict=True))
+
+    remaining = compare_all(pairs)
+    removed: dict[int, _AdjustedComparison] = {}
+    most_removed = len(groups.groups) // 2 if against == "rest" else 0
+    while len(removed) < most_removed and len(remaining) > 2:
         differing = [group_number for group_number, (_, p) in remaining.items() if p <= alpha]
-        if not differing or len(removed) == most_removed or len(remaining) <= 2:
+        if not differing:
             break
         # The group that differs most clearly is no part of the rest any more, and the others are compared again.
-        clearest = max(differing, key=lambda group_number: remaining[group_number][0].relation.statistic)
+        clearest = max(differing, key=lambda group_number: remaining[group_number].comparison.relation.statistic)
         removed[clearest] = remaining.pop(clearest)
-        pairs = list(_references(list(remaining), against))
+        remaining = compare_all(list(_references(list(remaining), against)))
     if not remaining:
         raise DataError(" ".join(["no group could be compared.", *notes]))
     compared = dict(sorted((removed | remaining).items()))
@@ -425,6 +425,13 @@ def compare_groups(
         notes=tuple(dict.fromkeys(notes)),
         set_aside=tuple(groups.groups[group_number] for group_number in sorted(removed)),
     )
+
+
+class _AdjustedComparison(NamedTuple):
+    """The comparison of a group, and the p-value of its relation, adjusted for the number of groups."""
+
+    comparison: Comparison
+    pvalue: float
 
 
 def _sides(groups: GroupedTable, against: Against) -> tuple[str, str]:

@@ -17,17 +17,17 @@ from condcs._tables.pair import Pair
 _MOST_RISK = 1e-5
 """Probability that a redraw of labels, or of rows, leaves no combination that both tables have; a comparison makes some
 hundreds of redraws, and one of them without an answer would end it."""
-_ENOUGH = 0.9
-"""Part of the rows that the columns of the remedy leave with a counterpart: nearly all, so that little is lost."""
-_MANY = 0.5
-"""Part of the rows without a counterpart from which on a note names columns that would leave fewer: below, most of what
-was asked is answered, and the note says how many rows are left out."""
-_NAMES = 12
+_LEAST_MATCHED = 0.9
+"""Share of the rows that have a counterpart with the inputs that the remedy proposes, at least: nearly all."""
+_MOST_UNMATCHED = 0.5
+"""Share of the rows without a counterpart above which a note proposes other inputs: below, the answer is about most of
+the rows, and the note says how many are left out."""
+_MOST_NAMED = 12
 """Columns that are named at most: a message with all of a hundred is not read."""
 
 
 def label_overlap_of(pair: Pair, columns: Sequence[int] | None = None) -> LabelOverlap:
-    """Count the combinations of labels of both tables; of all inputs, or of those with some numbers."""
+    """Count the combinations of labels of both tables; of all inputs, or of those with these indices."""
     used = list(range(len(pair.x)) if columns is None else columns)
     x = np.concatenate([pair.xp[:, used], pair.xq[:, used]])  # (n, d)
     samples = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])  # (n,)
@@ -43,7 +43,7 @@ def check_labels_meet(pair: Pair) -> None:
         return
     labels = [pair.x[j] for j in overlap.columns]
     rows, matched = len(overlap.matched), int(overlap.matched.sum())
-    shown = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _NAMES)
+    shown = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _MOST_NAMED)
     split = f"the {len(labels)} inputs with labels split" if len(labels) > 1 else "the input with labels splits"
     few = f"only {matched:,} of them have" if matched else "none of them has"
     raise OverlapError(
@@ -85,7 +85,7 @@ def _columns_to_leave_out(pair: Pair, overlap: LabelOverlap) -> set[str]:
     chosen: list[int] = []
     dropped: set[str] = set()
     for j in sorted(overlap.columns, key=lambda j: _effective_number(x[:, j])):
-        if label_overlap_of(pair, [*chosen, j]).matched.mean() >= _ENOUGH:
+        if label_overlap_of(pair, [*chosen, j]).matched.mean() >= _LEAST_MATCHED:
             chosen.append(j)
         else:
             # With the column of the table goes everything that is made of it.
@@ -117,18 +117,18 @@ def label_notes(pair: Pair) -> tuple[str, ...]:
         for j, count in zip(overlap.columns, overlap.unmatched_by_column, strict=True)
         if count
     ]
-    some = f"In {unmatched:,} of {counted(rows, 'row')}"
+    some, all_labels = f"In {unmatched:,} of {counted(rows, 'row')}", listed(labels, _MOST_NAMED)
     if len(labels) == 1:
         words = f"{some} {labels[0]} has a label that the other table does not have."
     elif alone:
         words = (
-            f"{some} the combination of labels of {listed(labels, _NAMES)} does not occur in the other table, among "
-            f"them rows with a label that it does not have at all: {listed(alone, _NAMES)}."
+            f"{some} the combination of labels of {all_labels} does not occur in the other table, among "
+            f"them rows with a label that it does not have at all: {listed(alone, _MOST_NAMED)}."
         )
     else:
         words = (
-            f"{some} the combination of labels of {listed(labels, _NAMES)} does not occur in the other table, though "
+            f"{some} the combination of labels of {all_labels} does not occur in the other table, though "
             "each label by itself does."
         )
     words += " The divergence leaves such rows out; the other views of the test take each column by itself."
-    return (f"{words} {_remedy(pair, overlap)}" if unmatched > _MANY * rows else words,)
+    return (f"{words} {_remedy(pair, overlap)}" if unmatched > _MOST_UNMATCHED * rows else words,)

@@ -16,6 +16,7 @@ from condcs._core.printable import Printable, summarised
 from condcs._core.vocabulary import named, setting
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
+from condcs._inference.input_changes import InputChange
 from condcs._inference.loss_split import LossChange
 from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
@@ -244,7 +245,7 @@ class Comparison(ByValue, Reported):
         """
         from condcs.comparison._compare_page import input_figure, telling_columns
 
-        names = [c.name for c in self.pair.x]
+        names = [input_column.name for input_column in self.pair.x]
         if column is not None and column not in names:
             inputs = ", ".join(map(repr, names[:_MOST_NAMES]))
             raise ParameterError(f"`column` must be an input, got {column!r}. The inputs are {inputs}.")
@@ -263,40 +264,18 @@ class Comparison(ByValue, Reported):
             "alpha": self.alpha,
             "tolerance": self.limits.tolerance,
             "min_effect": self.limits.min_effect,
-            "reference": _account(pair.reference),
-            "current": _account(pair.current),
-            "x": [_column(c) for c in pair.x],
-            "y": [_column(c) for c in pair.y],
-            "inputs": _outcome(self.inputs),
-            "relation": _outcome(self.relation),
+            "reference": _account_fields(pair.reference),
+            "current": _account_fields(pair.current),
+            "x": [_column_fields(column) for column in pair.x],
+            "y": [_column_fields(column) for column in pair.y],
+            "inputs": _outcome_fields(self.inputs),
+            "relation": _outcome_fields(self.relation),
             "row_dependence": self.row_dependence.to_dict(),
             "effects": [effect.to_dict() for effect in self.effects],
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
-            "response": _responses(self.response),
-            "regions": [
-                {
-                    "where": region.words,
-                    "bounds": {name: _bound(bound) for name, bound in region.bounds.items()},
-                    "pvalue": region.pvalue,
-                    "kind": region.kind,
-                    "share_reference": region.share_p,
-                    "share_current": region.share_q,
-                    "response": [_change(change) for change in region.changes],
-                }
-                for region in self.regions
-            ],
-            "input_columns": [
-                {
-                    "name": column.name,
-                    "share_of_change": column.involvement,
-                    "pvalue_of_shift": column.pvalue,
-                    "summaries": _responses(column.summaries),
-                    "bins": list(column.bins),
-                    "shares_reference": list(column.shares_p),
-                    "shares_current": list(column.shares_q),
-                }
-                for column in self.location.explanation.inputs
-            ],
+            "response": _summary_fields(self.response),
+            "regions": [_region_fields(region) for region in self.regions],
+            "input_columns": [_input_fields(change) for change in self.location.explanation.inputs],
             "resamples": self.n_resamples,
             "seed": self.seed,
             "notes": list(self.notes),
@@ -318,16 +297,16 @@ def _bounds_in_region(region: Region) -> tuple[float, float]:
     return max(low, -high, 0.0), max(-low, high)
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column_fields(column: Column) -> dict[str, Any]:
     part_of = {"part_of": column.source} if column.source else {}
     return {"name": column.name, "kind": column.kind, **part_of}
 
 
-def _account(account: Account) -> dict[str, Any]:
+def _account_fields(account: Account) -> dict[str, Any]:
     return {"table": account.title, "rows": account.seen, "with_gaps": account.gaps, "used": account.used}
 
 
-def _outcome(outcome: ViewsOutcome) -> dict[str, Any]:
+def _outcome_fields(outcome: ViewsOutcome) -> dict[str, Any]:
     return {
         "pvalue": outcome.pvalue,
         "overlap": outcome.overlap,
@@ -339,12 +318,36 @@ def _outcome(outcome: ViewsOutcome) -> dict[str, Any]:
     }
 
 
-def _bound(bound: tuple[float, float] | tuple[str, ...]) -> list[float | str | None]:
+def _region_fields(region: Region) -> dict[str, Any]:
+    return {
+        "where": region.words,
+        "bounds": {name: _ends(bound) for name, bound in region.bounds.items()},
+        "pvalue": region.pvalue,
+        "kind": region.kind,
+        "share_reference": region.share_p,
+        "share_current": region.share_q,
+        "response": [_change_fields(change) for change in region.changes],
+    }
+
+
+def _input_fields(change: InputChange) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "share_of_change": change.involvement,
+        "pvalue_of_shift": change.pvalue,
+        "summaries": _summary_fields(change.summaries),
+        "bins": list(change.bins),
+        "shares_reference": list(change.shares_p),
+        "shares_current": list(change.shares_q),
+    }
+
+
+def _ends(bound: tuple[float, float] | tuple[str, ...]) -> list[float | str | None]:
     """Labels, or the ends of an interval, None where it is open."""
     return [None if isinstance(end, float) and math.isinf(end) else end for end in bound]
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change_fields(change: Change) -> dict[str, Any]:
     numbers = {"reference": change.reference, "current": change.current, "change": change.change}
     values = {name: estimate.value for name, estimate in numbers.items()}
     intervals = {f"{name}_interval": [estimate.low, estimate.high] for name, estimate in numbers.items()}
@@ -357,5 +360,5 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _responses(summaries: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:
+def _summary_fields(summaries: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:
     return [{"what": words, "reference": of_p, "current": of_q} for words, of_p, of_q in summaries]

@@ -15,17 +15,21 @@ from condcs._regression.smoother import Smoother
 from condcs._tables.kinds import OTHER, Column
 from condcs._tables.pair import Pair
 
-_IN_BOTH, _IN_ONE = 0.01, 1e-4
-"""P-values below which rows are said to depend on their neighbours: in both tables, or in one alone, as where only one
-of them is a series. Either happens by chance once in some thousands of comparisons of independent rows."""
-_LEAST_RATIO_OF_ONE = 1.5
+_LEVEL_IN_BOTH = 0.01
+"""P-value below which rows are said to depend on their neighbours if that of the other table is below it as well: of
+independent rows both are in one of 10,000 comparisons."""
+_LEVEL_IN_ONE = 1e-4
+"""The same for one table alone, as where only one of them is a series: of independent rows one of the two is in one of
+5,000 comparisons."""
+_LEAST_RATIO_IN_ONE = 1.5
 """Variance of means over that of independent rows from which on one table alone is judged: below, p-values are hardly
 too small, and what a regression cannot follow along a sorted column of x is soon as large."""
 _MOST_ROWS = 4000
 """First rows of each table that are looked at: they show an autocorrelation of 0.06, and the fit takes a second."""
-_BLOCKS, _SHORTEST_BLOCK = 20, 20
-"""Blocks of consecutive rows that are left out of a fit as wholes, and rows of a block: an autocorrelation of 0.9 is
-below 0.4 over half of them."""
+_BLOCKS = 20
+"""Blocks of consecutive rows that are left out of a fit as wholes: each leaves 95% of the rows to it."""
+_SHORTEST_BLOCK = 20
+"""Rows of a block at least: an autocorrelation of 0.9 is below 0.4 over half of them."""
 _MOST_LABELS = 8
 """Labels of a response whose residuals are tested: with many more, one of them would be flagged by chance."""
 
@@ -71,10 +75,10 @@ class RowDependence:
         if self.pvalues is None or self.variance_ratios is None or not _is_suspicious(self.pvalues):
             return False, False
         # Neighbours that differ more than other rows do make p-values larger, not smaller.
-        if max(self.pvalues) < _IN_BOTH and min(self.variance_ratios) > 1:
+        if max(self.pvalues) < _LEVEL_IN_BOTH and min(self.variance_ratios) > 1:
             return True, True
         in_reference, in_current = (
-            pvalue < _IN_ONE and ratio >= _LEAST_RATIO_OF_ONE
+            pvalue < _LEVEL_IN_ONE and ratio >= _LEAST_RATIO_IN_ONE
             for pvalue, ratio in zip(self.pvalues, self.variance_ratios, strict=True)
         )
         return in_reference, in_current
@@ -140,7 +144,7 @@ def find_row_dependence(pair: Pair) -> RowDependence:
 
 def _is_suspicious(pvalues: Sequence[float]) -> bool:
     """Whether p-values of both tables are so small that their rows may depend on their neighbours."""
-    return max(pvalues) < _IN_BOTH or min(pvalues) < _IN_ONE
+    return max(pvalues) < _LEVEL_IN_BOTH or min(pvalues) < _LEVEL_IN_ONE
 
 
 def _dependence(

@@ -172,17 +172,17 @@ def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
     )
 
 
-def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int) -> ViewsOutcome:
+def compare_inputs(pair: Pair, adjustment: Adjustment, *, n_resamples: int, seed: int) -> ViewsOutcome:
     """Test p(x) by all views of `condcs.two_sample_test`, on a uniform sample of long tables."""
     rng = np.random.default_rng(seed)
     rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
     clusters = _clusters_of_rows(adjustment, rows)
     pooled = PooledRows(adjustment.x[rows], adjustment.categorical, row_counts, adjustment.weights[rows], clusters)
-    return ViewsOutcome.of(two_sample_test_by_views(pooled, Resampling(resamples, rng, None, progress=False)), seed)
+    return ViewsOutcome.of(two_sample_test_by_views(pooled, Resampling(n_resamples, rng, None, progress=False)), seed)
 
 
 def compare_relation(
-    pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int, n_jobs: int | None
+    pair: Pair, adjustment: Adjustment, *, n_resamples: int, seed: int, n_jobs: int | None
 ) -> ViewsOutcome:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     options = {"kernel_x": kernels(pair.x), "kernel_y": kernels(pair.y)}
@@ -195,7 +195,7 @@ def compare_relation(
             [("cluster", pair.clusters_p), ("cluster", pair.clusters_q)],
         ),
     )
-    resampling = Resampling(resamples, np.random.default_rng(seed), n_jobs, progress=False)
+    resampling = Resampling(n_resamples, np.random.default_rng(seed), n_jobs, progress=False)
     # Rows with weights are redrawn given these as well, which takes a fit of its own.
     fitted = None if pair.weights_p is not None else adjustment
     with resampling.threads():
@@ -307,7 +307,7 @@ class Location(ByValue):
 
 
 def locate_change(
-    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_REGION_RESAMPLES, seed: int, alpha: float
+    pair: Pair, adjustment: Adjustment, *, n_resamples: int = _FEWEST_REGION_RESAMPLES, seed: int, alpha: float
 ) -> Location:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
@@ -319,7 +319,7 @@ def locate_change(
         alpha=alpha,
         max_regions=_MOST_REGIONS,
         # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
-        n_resamples=max(resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
+        n_resamples=max(n_resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
         rng=np.random.default_rng(seed),
     )
     return Location(explanation, pair, _labels_to_show(pair, explanation), seed)
