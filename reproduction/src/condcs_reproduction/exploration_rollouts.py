@@ -127,7 +127,7 @@ class AgentArrays(NamedTuple):
     ----------
     reward : int
         What it learns from.
-    values : Values
+    values : ValueArrays
         Its value function.
     window : Window
         Its transitions, where the reward is a divergence.

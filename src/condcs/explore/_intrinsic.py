@@ -14,7 +14,13 @@ from condcs._core.errors import ParameterError
 from condcs._core.vocabulary import named, setting
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._gymnasium_module import gymnasium
-from condcs.explore._rewards import DivergenceForm, DivergenceReward, LocalReward, TransitionReward, check_measure
+from condcs.explore._rewards import (
+    DivergenceForm,
+    DivergenceReward,
+    LocalReward,
+    TransitionReward,
+    check_form_of_measure,
+)
 from condcs.explore._spaces import Encoder, States, state_range
 
 RewardForm = Literal["local"] | DivergenceForm
@@ -75,7 +81,7 @@ class _Curious:
         _check_finite("extrinsic_weight", extrinsic_weight)
         self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
         check_choice("measure", measure, BUFFER_MEASURES)
-        check_measure("local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS), measure)
+        check_form_of_measure("local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS), measure)
         observations, actions = (
             getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
         )

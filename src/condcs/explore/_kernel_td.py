@@ -1,6 +1,6 @@
 """Quantised kernel temporal differences: a value function of states and actions that learns at every step.
 
-A value function is a tuple of plain arrays (`Values`), so that compiled rollouts can carry it along.
+A value function is a tuple of plain arrays (`ValueArrays`), so that compiled rollouts can carry it along.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from condcs._core.files import State, Stateful
 from condcs._core.vocabulary import named
 from condcs._kernels.compiled import exp_in_place
 
-# Entries of `Values.options`.
+# Entries of `ValueArrays.options`.
 INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
-# Entries of `Values.sizes`.
+# Entries of `ValueArrays.sizes`.
 COUNT, CURRENT, LEARNT = range(3)
 
 HERE, AHEAD = np.int64(0), np.int64(1)
 """The two states: of numpy's type, because plain numbers in a call are types of their own to numba."""
 
-compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
+_compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
-class Values(NamedTuple):
+class ValueArrays(NamedTuple):
     """Centres, their weights and the values at two states: the current one and the next."""
 
     centres: FloatArray  # d x capacity: states of the dictionary, in units of the kernel bandwidth
@@ -48,7 +48,7 @@ class Values(NamedTuple):
     work: FloatArray
 
 
-@compiled
+@_compiled
 def look(values: Any, which: int, state: Any, scale: float) -> None:
     """Make `state` the current one (`HERE`) or the next (`AHEAD`), and fill in the values of all actions there."""
     n = values.sizes[COUNT]
@@ -78,7 +78,7 @@ def look(values: Any, which: int, state: Any, scale: float) -> None:
         q[a] = total
 
 
-@compiled
+@_compiled
 def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     """Move the value of `action` at the current state towards the target; return the temporal difference.
 
@@ -109,7 +109,7 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     return difference
 
 
-@compiled
+@_compiled
 def _forget(values: Any, centre: int) -> None:
     """Take a step's share of the weight from its centre: all of it, if no later step has this centre."""
     if centre < 0:
@@ -121,7 +121,7 @@ def _forget(values: Any, centre: int) -> None:
         _correct(values, centre, -share, slot)
 
 
-@compiled
+@_compiled
 def _correct(values: Any, centre: int, amount: float, slot: int) -> None:
     """Add to the values at the current or the next state what a weight has gained."""
     nearness = math.exp(values.exponents[slot, centre])
@@ -129,7 +129,7 @@ def _correct(values: Any, centre: int, amount: float, slot: int) -> None:
         values.q[slot, a] += amount * values.action_kernel[a, values.actions[centre]] * nearness
 
 
-@compiled
+@_compiled
 def _centre(values: Any, action: int) -> Any:
     """Return the centre that stands for the current state and `action`: a near one, else a new one.
 
@@ -157,13 +157,13 @@ def _centre(values: Any, action: int) -> Any:
     return n
 
 
-@compiled
+@_compiled
 def advance(values: Any) -> None:
     """Make the next state the current one."""
     values.sizes[CURRENT] = 1 - values.sizes[CURRENT]
 
 
-@compiled
+@_compiled
 def choose(q: Any, epsilon: float, rng: Any) -> Any:
     """Return the action of highest value, ties broken at random, or with probability `epsilon` any action."""
     if epsilon > 0.0 and rng.random() < epsilon:
@@ -255,7 +255,7 @@ class KernelTD(Stateful):
         self.actions = vectors
         squared = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=-1)
         options = [float(initial_value), learning_rate, discount, -0.5 * (self.merge_radius / self.bandwidth) ** 2]
-        self.arrays = Values(
+        self.arrays = ValueArrays(
             np.zeros((d, n)),
             np.zeros(n, np.int64),
             np.zeros(n),

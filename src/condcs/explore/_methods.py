@@ -18,7 +18,7 @@ from condcs.explore._tasks import MOUNTAIN_CAR, Task, task_named, task_of
 METHODS_OF_THE_PAPER = ("random", "dtg", "dtg-kl", "dtg-mmd")
 """Methods of the package condcs-reproduction: what the paper compares with."""
 
-MEMORY = 3
+MEMORY_IN_BUFFERS = 3
 """Memory of the local agent's values, in lengths of its buffer. Shorter, it loses what it has learnt of rare
 successes, as in a wind that mostly blows it back; longer, it is slow to notice that a door has opened."""
 
@@ -57,7 +57,9 @@ class Method:
 
 PACKAGE_METHODS = (
     Method("dtg-cs", "DTG-CS", "#2b6cb0", {"reward": "conditional_cs"}),
-    Method("dtg-local", "DTG-local", "#00838f", {"reward": "local", "memory": MEMORY * Hyperparameters.buffer}),
+    Method(
+        "dtg-local", "DTG-local", "#00838f", {"reward": "local", "memory": MEMORY_IN_BUFFERS * Hyperparameters.buffer}
+    ),
     # The same agent without a reward: what a reward adds is seen beside it alone.
     Method(
         "control",

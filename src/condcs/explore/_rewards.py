@@ -47,10 +47,10 @@ ENOUGH = 1.0
 _NEGLIGIBLE = -25.0
 _OLD, _NEW = 0, 1
 
-compiled = njit(nogil=True)
+_compiled = njit(nogil=True)
 
 
-@compiled
+@_compiled
 def local_divergence(window: Any, slot: int) -> Any:
     r"""Return the divergence of the groups around the row in `slot`, and its expectation if nothing changed.
 
@@ -86,7 +86,7 @@ def local_divergence(window: Any, slot: int) -> Any:
     return divergence, math.log1p(spread / n_old) + math.log1p(spread / n_new)
 
 
-@compiled
+@_compiled
 def arrivals_near(window: Any, slot: int, dim_state: int) -> Any:
     """Return the kernel mass of arrivals (state plus displacement) near that of the row in `slot`."""
     values, dim_x, scales = window.values, window.sizes[sliding_loops.DIM_X], window.inverse_widths
@@ -101,7 +101,7 @@ def arrivals_near(window: Any, slot: int, dim_state: int) -> Any:
     return mass
 
 
-@compiled
+@_compiled
 def local_reward(window: Any, slot: int, dim_state: int, change: float, novelty: float) -> Any:
     """Return the reward of the transition in `slot`, the last one."""
     divergence, by_chance = local_divergence(window, slot)
@@ -168,7 +168,7 @@ class DivergenceReward(Printable):
     ) -> None:
         self.buffer, self.measure = buffer, check_choice("measure", measure, BUFFER_MEASURES)
         self.form = check_choice("form", form, get_args(DivergenceForm))
-        check_measure(form, measure)
+        check_form_of_measure(form, measure)
         self._level = 0.0
 
     def reward(self, state: FloatArray, action: Any, upcoming: FloatArray) -> float:
@@ -183,7 +183,7 @@ class DivergenceReward(Printable):
 TransitionReward = LocalReward | DivergenceReward
 
 
-def check_measure(form: str, measure: BufferMeasure) -> None:
+def check_form_of_measure(form: str, measure: BufferMeasure) -> None:
     """Check that a form of reward is defined for a measure."""
     if form in ("local", "surprise") and measure != "conditional_cs":
         raise ParameterError(

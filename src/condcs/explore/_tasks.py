@@ -14,7 +14,7 @@ from condcs.explore._extensions import entry_named, extensions
 from condcs.explore._gymnasium_module import gymnasium
 from condcs.explore._settings import Hyperparameters
 
-PARTS = 20
+PLACES_PER_COLUMN = 20
 """Parts of each of the two columns of a continuous state: 400 places, as many as the paper's maze has cells."""
 
 TASKS_OF_THE_PAPER = ("pendulum", "maze")
@@ -125,8 +125,8 @@ def gymnasium_environment(identifier: str, time_limit: int | None, render_mode: 
 
 def parts_of_box(path: FloatArray, low: FloatArray, high: FloatArray) -> tuple[IntArray, int]:
     """Return the number of the part of a box in which each row of a path lies, and how many parts there are."""
-    parts = np.clip(((path - low) / (high - low) * PARTS).astype(np.int64), 0, PARTS - 1)
-    return parts[:, 0] * PARTS + parts[:, 1], PARTS * PARTS
+    parts = np.clip(((path - low) / (high - low) * PLACES_PER_COLUMN).astype(np.int64), 0, PLACES_PER_COLUMN - 1)
+    return parts[:, 0] * PLACES_PER_COLUMN + parts[:, 1], PLACES_PER_COLUMN * PLACES_PER_COLUMN
 
 
 MOUNTAIN_CAR = MountainCar()

@@ -25,8 +25,8 @@ from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import EXACT_EXPONENT
 from condcs._measures.formulas import conditional_terms, pooled_terms
 
-Rule = Literal["median", "joint_median", "mean"]
-Width = float | Rule
+BatchRule = Literal["median", "joint_median", "mean"]
+Width = float | BatchRule
 """A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
 
 DENSE_ROWS = 2_048
@@ -35,6 +35,8 @@ DENSE_ROWS = 2_048
 _TORCH = Backend("torch", torch)
 # Beyond these exponents rounding shows: by 1e-4 in single, by 1e-11 in double precision.
 _FAR = {torch.float32: 1e3, torch.float64: 1e4}
+# Up to this share of the largest value rows do not differ: their median distance is a rounding error.
+_EQUAL_ROWS = 1e-12
 # Below these sums of kernel values the linear domain has lost digits.
 _FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
 
@@ -44,14 +46,13 @@ def width(
 ) -> Tensor:
     """Return the bandwidth to use, or one per column, as a tensor without gradient.
 
-    Rules look at the rows of positive weight only, if `weights` has those of each table: others are absent.
-
     "median" and "joint_median" are the rules of `condcs.bandwidth`, "mean" is the square root of the mean squared
-    distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given.
+    distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given. If
+    `weights` has those of each table, rules look at the rows of positive weight only.
     """
     like = tables[0]
     if isinstance(value, str):
-        if value not in get_args(Rule):
+        if value not in get_args(BatchRule):
             raise BandwidthError(_not_a_width(option, value))
         return torch.as_tensor(_rule(option, value, tables, weights), dtype=like.dtype, device=like.device) * scale
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
@@ -60,22 +61,25 @@ def width(
 
 
 def _not_a_width(option: str, value: Any) -> str:
-    rules = ", ".join(repr(rule) for rule in get_args(Rule))
+    rules = ", ".join(repr(rule) for rule in get_args(BatchRule))
     return f"`{option}` must be a positive number or one of the rules {rules}, got {value!r}. Pass e.g. {option}=1.0."
 
 
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _rule(option: str, rule: Rule, tables: Sequence[Tensor], weights: Sequence[Tensor | None]) -> float | list[float]:
+def _rule(
+    option: str, rule: BatchRule, tables: Sequence[Tensor], weights: Sequence[Tensor | None]
+) -> float | list[float]:
     if weights:
         tables = [t if w is None else t[w > 0] for t, w in zip(tables, weights, strict=True)]
     pooled = torch.cat([t.detach() for t in tables]).double()
     if rule == "mean":
         n = len(pooled)
+        # The mean of |a - b|^2 over pairs of different rows is 2 n / (n - 1) times the sum of the variances.
         widths = [math.sqrt(2 * n / (n - 1) * float(pooled.var(0, correction=0).sum()))]
     else:
         widths = median_widths(pooled.cpu().numpy(), joint=rule == "joint_median")[0].tolist()
         widths = widths[:1] if rule == "joint_median" else widths
-    if not max(widths) > 1e-12 * (1.0 + float(pooled.abs().max())):
+    if not max(widths) > _EQUAL_ROWS * (1.0 + float(pooled.abs().max())):
         raise BandwidthError(
             f"`{option}`: the rule {rule!r} finds bandwidth 0, because the rows of this batch do not differ (collapsed "
             f"features, or labels). Pass a number, e.g. {option}=1.0."
@@ -83,7 +87,7 @@ def _rule(option: str, rule: Rule, tables: Sequence[Tensor], weights: Sequence[T
     return widths if len(widths) > 1 else widths[0]
 
 
-def exponents(table: Tensor, sigma: Tensor) -> Tensor:
+def pair_exponents(table: Tensor, sigma: Tensor) -> Tensor:
     r"""Return :math:`-|z_i - z_j|^2 / (2\sigma^2)` for all pairs of rows, by one matrix product."""
     if torch.compiler.is_compiling():
         # Values cannot be looked at, so the safe way is taken; fusing makes up for it.
@@ -131,7 +135,7 @@ def equal_exponents(codes: Tensor, like: Tensor) -> Tensor:
     return torch.where(equal, 0.0, -torch.inf).to(like.dtype)
 
 
-def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
+def log_group_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
     """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents (n x n).
 
     `weights` are those of the columns of each group, None where all are 1; `sizes` counts the columns of each.
@@ -182,8 +186,8 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself."""
+class RowTerms:
+    """The terms of a sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum."""
 
     coefficient: float
     terms: Tensor
@@ -202,17 +206,17 @@ def check_reduction(reduction: Reduction, n: int) -> None:
         )
 
 
-def scaled(value: Tensor, n: int, reduction: Reduction) -> Tensor:
+def reduced(value: Tensor, n: int, reduction: Reduction) -> Tensor:
     """Return a divergence of `n` rows as "mean", or times `n` as "sum"."""
     return value * n if reduction == "sum" else value
 
 
-def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = True) -> Tensor:
+def summed(parts: Sequence[RowTerms], n: int, reduction: Reduction, *, logs: bool = True) -> Tensor:
     """Add up the parts, coefficient times sum or log of the sum; or return the share of each of `n` rows in that."""
     totals = [log_sum(part.terms, 0) if logs else part.terms.sum() for part in parts]
     if reduction != "none":
         values = [part.coefficient * total for part, total in zip(parts, totals, strict=True)]
-        return scaled(sum(values[1:], values[0]), n, reduction)
+        return reduced(sum(values[1:], values[0]), n, reduction)
     shares = parts[0].terms.new_zeros(n)
     for part, total in zip(parts, totals, strict=True):
         row_shares = total * torch.exp(part.terms - total) if logs else part.terms
@@ -221,7 +225,7 @@ def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = 
     return shares
 
 
-class Batch:
+class PooledBatch:
     """Two samples, pooled: sizes, weights, and the sums that their divergences are made of."""
 
     def __init__(self, source: Tensor, target: Tensor, weights_source: Any, weights_target: Any) -> None:
@@ -244,32 +248,32 @@ class Batch:
         assert w is not None
         return w / w.sum()
 
-    def marginal_parts(self, log_a: Tensor, factor: float = 1.0) -> list[Part]:
+    def marginal_parts(self, log_a: Tensor, factor: float = 1.0) -> list[RowTerms]:
         """Log of the mean kernel value within and between the samples."""
         (s, t), (ws, wt), (ms, mt) = self.slices, self.row_weights, self.log_totals
         return [
-            Part(factor, log_a[s, 0] + ws - 2 * ms, s),
-            Part(factor, log_a[t, 1] + wt - 2 * mt, t),
-            Part(-2 * factor, log_a[s, 1] + ws - ms - mt, s),
+            RowTerms(factor, log_a[s, 0] + ws - 2 * ms, s),
+            RowTerms(factor, log_a[t, 1] + wt - 2 * mt, t),
+            RowTerms(-2 * factor, log_a[s, 1] + ws - ms - mt, s),
         ]
 
-    def conditional_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+    def conditional_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[RowTerms]:
         """Prop. 2: B[j,h] / (A[j,g] A[j,h]) over the rows j of g, for all g and h."""
         parts = []
         for g, (rows, weights) in enumerate(zip(self.slices, self.row_weights, strict=True)):
             for h in (0, 1):
                 terms = conditional_terms(log_b[rows, h] - log_a[rows, h], log_a[rows, g]) + weights
-                parts.append(Part(factor if g == h else -factor, terms, rows))
+                parts.append(RowTerms(factor if g == h else -factor, terms, rows))
         return parts
 
-    def pooled_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+    def pooled_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[RowTerms]:
         """All integrals over both samples: f_g f_h / (B_g + B_h) with f = B / A."""
         everyone = slice(0, self.n)
         log_f, log_r = log_b - log_a, log_sum(log_b, 1)
         weights = torch.cat([log_r.new_zeros(m) + w for m, w in zip(self.sizes, self.row_weights, strict=True)])
         terms = [(1.0, 0, 0), (1.0, 1, 1), (-2.0, 0, 1)]
         return [
-            Part(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
+            RowTerms(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
         ]
 
 

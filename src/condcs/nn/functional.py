@@ -20,9 +20,9 @@ from condcs._measures.marginal import cs, mmd
 from condcs._measures.operator import conditional_mmd
 from condcs.nn._dense import (
     DENSE_ROWS,
-    Batch,
-    Part,
+    PooledBatch,
     Reduction,
+    RowTerms,
     Width,
     check_pair,
     check_reduction,
@@ -30,12 +30,12 @@ from condcs.nn._dense import (
     check_tensor_weights,
     common,
     equal_exponents,
-    exponents,
     has_far_rows,
     labels_of,
-    log_row_sums,
+    log_group_sums,
     log_row_weights,
-    scaled,
+    pair_exponents,
+    reduced,
     summed,
     unit_rows,
     width,
@@ -52,6 +52,9 @@ __all__ = [
     "mk_mmd_loss",
     "mmd_loss",
 ]
+
+_LEAST_CLASS = 1e-6
+"""Sum of the probabilities of a class above which it is present: dividing by less would amplify rounding errors."""
 
 AlignmentEstimator = Literal["paper", "pooled"]
 LossKernel = Literal["gaussian", "delta"]
@@ -100,13 +103,13 @@ def cs_loss(
     2.5713
     """
     zs, zt = check_pair(("source", "target"), source, target, normalize)
-    batch = Batch(zs, zt, weights_source, weights_target)
+    batch = PooledBatch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     check_reduction(reduction, batch.n)
     if not batch.dense:
         value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
-        return scaled(value, batch.n, reduction)
-    (log_a,) = log_row_sums([exponents(torch.cat([zs, zt]), sigma)], batch.weights, batch.sizes)
+        return reduced(value, batch.n, reduction)
+    (log_a,) = log_group_sums([pair_exponents(torch.cat([zs, zt]), sigma)], batch.weights, batch.sizes)
     return summed(batch.marginal_parts(log_a), batch.n, reduction)
 
 
@@ -235,22 +238,24 @@ def _kernel_means(
 ) -> Tensor:
     """Squared MMD with the average of Gaussians of several bandwidths."""
     zs, zt = check_pair(("source", "target"), source, target, normalize)
-    batch = Batch(zs, zt, weights_source, weights_target)
+    batch = PooledBatch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     check_reduction(reduction, batch.n)
     if not batch.dense:
         sample_weights: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
         values = [mmd(zs, zt, bandwidth=m * sigma, **sample_weights) for m in multiples]
-        return scaled(sum(values[1:], values[0]) / len(values), batch.n, reduction)
-    E = exponents(torch.cat([zs, zt]), sigma)
+        return reduced(sum(values[1:], values[0]) / len(values), batch.n, reduction)
+    E = pair_exponents(torch.cat([zs, zt]), sigma)
     kernels = [torch.exp(E if m == 1.0 else E / m**2) for m in multiples]
     K = kernels[0] if len(kernels) == 1 else torch.stack(kernels).mean(0)
     parts = []
-    for g, (rows, columns) in enumerate(zip(torch.split(K, list(batch.sizes)), batch.slices, strict=True)):
-        for h, block in enumerate(torch.split(rows, list(batch.sizes), 1)):
-            sums = block.mean(1) if batch.weights[h] is None else block @ batch.shares(h)
-            sums = sums / batch.sizes[g] if batch.weights[g] is None else sums * batch.shares(g)
-            parts.append(Part(1.0 if g == h else -1.0, sums, columns))
+    for g, rows in enumerate(batch.slices):
+        for h, columns in enumerate(batch.slices):
+            block = K[rows, columns]
+            # The mean over the columns, and then what each row adds to the mean over the rows.
+            terms = block.mean(1) if batch.weights[h] is None else block @ batch.shares(h)
+            terms = terms / batch.sizes[g] if batch.weights[g] is None else terms * batch.shares(g)
+            parts.append(RowTerms(1.0 if g == h else -1.0, terms, rows))
     return summed(parts, batch.n, reduction, logs=False)
 
 
@@ -335,31 +340,35 @@ def conditional_cs_loss(
     """
     check_choice("form", form, get_args(ResponseForm))
     truth = check_table("y_true", y_true)
-    guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
-    conditions = check_table("x", x, rows=truth.shape[0])
-    conditions, truth, guess = common(unit_rows(conditions) if normalize else conditions, truth, guess)
+    predictions = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
+    inputs = check_table("x", x, rows=truth.shape[0])
+    inputs, truth, predictions = common(unit_rows(inputs) if normalize else inputs, truth, predictions)
     w = check_tensor_weights("weights", weights, truth)
     scale_x, scale_y = check_positive("scale_x", scale_x), check_positive("scale_y", scale_y)
-    sigma_x = width("bandwidth_x", bandwidth_x, conditions, weights=(w,), scale=scale_x)
-    sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, weights=(w, w), scale=scale_y)
+    sigma_x = width("bandwidth_x", bandwidth_x, inputs, weights=(w,), scale=scale_x)
+    sigma_y = width("bandwidth_y", bandwidth_y, truth, predictions, weights=(w, w), scale=scale_y)
     n = truth.shape[0]
     check_reduction(reduction, 2 * n)
     if 2 * n > DENSE_ROWS:
         value = conditional_cs_responses(
-            conditions, truth, guess, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
+            inputs, truth, predictions, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
         )
-        return scaled(value, n, reduction)
-    E = exponents(conditions, sigma_x)
-    pooled = exponents(torch.cat([truth, guess]), sigma_y)
-    truth_square, cross, _, guess_square = (b for half in torch.split(pooled, n) for b in torch.split(half, n, 1))
-    grids = [E, E + truth_square, E + guess_square, E + cross.T]
-    grids += [E + cross] if form == "symmetric" else []
-    sums = [s[:, 0] for s in log_row_sums(grids, [w], [n])]
-    rows = log_row_weights(w)
-    coefficients = (1.0, 1.0, -2.0) if form == "paper" else (1.0, 1.0, -1.0, -1.0)
+        return reduced(value, n, reduction)
+    # log K on x, and log L on y between truth and predictions; all (n, n).
+    E = pair_exponents(inputs, sigma_x)
+    pooled = pair_exponents(torch.cat([truth, predictions]), sigma_y)
+    among_truth, truth_by_prediction, among_predictions = pooled[:n, :n], pooled[:n, n:], pooled[n:, n:]
+    grids = [E, E + among_truth, E + among_predictions, E + truth_by_prediction.T]
+    coefficients = [1.0, 1.0, -2.0]
+    if form == "symmetric":
+        # Half of the cross term over the rows of the predictions, half over those of the truth.
+        grids.append(E + truth_by_prediction)
+        coefficients = [1.0, 1.0, -1.0, -1.0]
+    log_a, *log_bs = (sums[:, 0] for sums in log_group_sums(grids, [w], [n]))  # (n,)
+    log_weights = log_row_weights(w)
     parts = [
-        Part(c, conditional_terms(b - sums[0], sums[0]) + rows, slice(n))
-        for c, b in zip(coefficients, sums[1:], strict=True)
+        RowTerms(c, conditional_terms(log_b - log_a, log_a) + log_weights, slice(n))
+        for c, log_b in zip(coefficients, log_bs, strict=True)
     ]
     return summed(parts, n, reduction)
 
@@ -443,15 +452,16 @@ def conditional_independence_loss(
     if n > DENSE_ROWS:
         options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
         options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in variables.items()}
-        return scaled(conditional_cs_predictors(*tables.values(), form=form, weights=w, **options), n, reduction)
+        return reduced(conditional_cs_predictors(*tables.values(), form=form, weights=w, **options), n, reduction)
     Ey, E1, E2 = (
-        exponents(table, sigmas[name]) if name in sigmas else equal_exponents(table.detach(), tables["y"])
+        pair_exponents(table, sigmas[name]) if name in sigmas else equal_exponents(table.detach(), tables["y"])
         for name, table in tables.items()
     )
-    a1, b1, a12, b12 = (s[:, 0] for s in log_row_sums([E1, E1 + Ey, E1 + E2, E1 + E2 + Ey], [w], [n]))
-    rows = log_row_weights(w)
-    terms = predictor_terms(a1, b1, a12, b12, form)
-    return summed([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)
+    grids = [E1, E1 + Ey, E1 + E2, E1 + E2 + Ey]
+    log_a1, log_b1, log_a12, log_b12 = (sums[:, 0] for sums in log_group_sums(grids, [w], [n]))  # (n,)
+    log_weights = log_row_weights(w)
+    terms = predictor_terms(log_a1, log_b1, log_a12, log_b12, form)
+    return summed([RowTerms(c, t + log_weights, slice(n)) for c, t in terms], n, reduction)
 
 
 @public
@@ -511,7 +521,7 @@ def conditional_cs_alignment_loss(
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     ys, yt = labels_of(y_source, y_target, zs, zt)
     zs, zt, ys, yt = common(zs, zt, ys, yt)
-    batch = Batch(zs, zt, weights_source, weights_target)
+    batch = PooledBatch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     sigma_y = width("bandwidth_y", bandwidth_y, ys, yt, weights=batch.weights)
     check_reduction(reduction, batch.n)
@@ -521,12 +531,12 @@ def conditional_cs_alignment_loss(
         value = marginal * cs(zs, zt, bandwidth=sigma, **sample_weights)
         widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
         value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **sample_weights)
-        return scaled(value, batch.n, reduction)
+        return reduced(value, batch.n, reduction)
 
     if not batch.dense:
         return by_the_core()
-    E = exponents(torch.cat([zs, zt]), sigma)
-    log_a, log_b = log_row_sums([E, E + exponents(torch.cat([ys, yt]), sigma_y)], batch.weights, batch.sizes)
+    E = pair_exponents(torch.cat([zs, zt]), sigma)
+    log_a, log_b = log_group_sums([E, E + pair_exponents(torch.cat([ys, yt]), sigma_y)], batch.weights, batch.sizes)
     if reduction != "none" and has_far_rows(log_a):
         return by_the_core()
     parts = batch.marginal_parts(log_a, marginal)
@@ -630,7 +640,7 @@ def djp_mmd_loss(
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     ys, yt = labels_of(y_source, y_target, zs, zt)
     sigma = width("bandwidth", bandwidth, zs, zt)
-    K = torch.exp(exponents(torch.cat([zs, zt]), sigma))
+    K = torch.exp(pair_exponents(torch.cat([zs, zt]), sigma))
     if form == "paper":
         return _marginal_and_class_mmd(K, ys, yt)
     # Columns of W: every class of the source, then minus every class of the target.
@@ -647,10 +657,12 @@ def djp_mmd_loss(
 
 
 def _marginal_and_class_mmd(K: Tensor, ys: Tensor, yt: Tensor) -> Tensor:
-    total_s, total_t = ys.sum(0), yt.sum(0)
-    present = (total_s > 1e-6) & (total_t > 1e-6)
-    safe_s, safe_t = (torch.where(present, t, 1.0) for t in (total_s, total_t))
+    """Squared MMD between the batches, plus the mean of those between the classes that are present in both."""
+    total_s, total_t = ys.sum(0), yt.sum(0)  # (classes,)
+    present = (total_s > _LEAST_CLASS) & (total_t > _LEAST_CLASS)
+    safe_s, safe_t = (torch.where(present, total, 1.0) for total in (total_s, total_t))
+    # Weights of the rows in the difference of two means: of each class, (n, classes), and of the batches, (n,).
     W = torch.cat([ys / safe_s, -yt / safe_t]) * present
     u = torch.cat([ys.new_full((len(ys),), 1 / len(ys)), yt.new_full((len(yt),), -1 / len(yt))])
-    within = ((K @ W) * W).sum(0)
-    return u @ K @ u + within.sum() / present.sum().clamp_min(1)
+    of_classes = ((K @ W) * W).sum(0)
+    return u @ K @ u + of_classes.sum() / present.sum().clamp_min(1)
