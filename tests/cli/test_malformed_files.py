@@ -417,7 +417,7 @@ def test_there_are_enough_malformed_files():
 @pytest.mark.parametrize("command", ["compare", "causal"])
 def test_malformed_tables(tmp_path, command, monkeypatch):
     monkeypatch.setattr("condcs.comparison._comparing.compare_pair", _stop)
-    monkeypatch.setattr("condcs.cli.causal_command.tested", _stop)
+    monkeypatch.setattr("condcs.cli.causal_command.graph_of", _stop)
     found = {}
     for name, content in TABLES.items():
         path = tmp_path / name

@@ -267,7 +267,7 @@ def cluster_series(
     """
     from condcs._tables.sources import FileOptions
     from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
-    from condcs.cli.series_cells import Layout, SeriesOptions
+    from condcs.cli.series_cells import FileLayout, SeriesOptions
 
     options = ClusterOptions(
         k=_number_or_auto(k),
@@ -279,7 +279,7 @@ def cluster_series(
         seed=seed,
         jobs=jobs,
         reading=SeriesOptions(
-            layout=_one_of(Layout, "layout", layout),
+            layout=_one_of(FileLayout, "layout", layout),
             labels=labels,
             id=id_,
             time=time,

@@ -24,12 +24,6 @@ from condcs.cli.series_cells import SeriesOptions
 from condcs.cli.series_grid import SeriesTable, read_series_table
 from condcs.cli.terminal import Terminal, foreign
 
-SeriesLayout = Literal["columns", "rows", "long"]
-"""A series is a column, a row, or the rows with the same id."""
-
-_MOST_TEXTS = 100
-"""Different texts among numbers that are looked at for a remedy."""
-
 
 @dataclass(frozen=True)
 class CausalOptions:
@@ -55,12 +49,12 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     table = read_series_table(path, options.series)
     count = len(table.names)
     with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
-        graph = tested(table, options)
+        graph = graph_of(table, options)
     from condcs.causal._causal_page import causal_page
 
     def answer() -> None:
         if as_machine:
-            print(json.dumps(as_json(table, graph, options), indent=1, ensure_ascii=True, allow_nan=False))
+            print(json.dumps(link_fields(table, graph, options), indent=1, ensure_ascii=True, allow_nan=False))
             return
         console = Terminal()
         console.print(foreign(table.words()))
@@ -83,7 +77,7 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     answer_then_write(answer, [OutputFile(out, write_page, notice)])
 
 
-def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
+def graph_of(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     """Test all ordered pairs of columns."""
     series = dict(zip(table.names, table.values.T, strict=True))
     return causal_graph(
@@ -122,9 +116,10 @@ def _embeddings(
     return {one.name: replace(e, delay=delay) for one, e in zip(targets, chosen, strict=True)}
 
 
-def as_json(table: SeriesTable, graph: CausalGraph, options: CausalOptions) -> dict[str, Any]:
-    """Return everything as plain values."""
-    off = ~np.eye(len(graph.names), dtype=bool)
+def link_fields(table: SeriesTable, graph: CausalGraph, options: CausalOptions) -> dict[str, Any]:
+    """Return what was read and found as plain values, for JSON."""
+    between_series = ~np.eye(len(graph.names), dtype=bool)
+    complete, rows_used = graph.complete[between_series], graph.rows_used[between_series]  # (links,)
     return {
         "file": table.title,
         "rows": len(table.values),
@@ -132,13 +127,14 @@ def as_json(table: SeriesTable, graph: CausalGraph, options: CausalOptions) -> d
         "absent_times": table.absent,
         "missing_values": sum(table.missing),
         "verdict": graph.verdict_words(options.alpha),
-        "rows_complete": [int(graph.complete[off].min()), int(graph.complete[off].max())],
-        "rows_used": [int(graph.rows_used[off].min()), int(graph.rows_used[off].max())],
+        "rows_complete": [int(complete.min()), int(complete.max())],
+        "rows_used": [int(rows_used.min()), int(rows_used.max())],
         "measure": graph.measure,
         "null": graph.null,
         "window": graph.window,
         "embeddings": {
-            name: {"lag": e.lag, "order": e.order_x} for name, e in zip(graph.names, graph.embeddings, strict=True)
+            name: {"lag": embedding.lag, "order": embedding.order_x}
+            for name, embedding in zip(graph.names, graph.embeddings, strict=True)
         },
         "links": graph.rows(),
     }

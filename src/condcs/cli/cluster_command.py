@@ -171,6 +171,7 @@ def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClust
 
 
 def _without_gaps(series: FloatArray) -> FloatArray:
+    """Interpolate the gaps of each channel, (channels, times), that has values."""
     filled = series.copy()
     times = np.arange(series.shape[1])
     for channel in filled:
@@ -200,7 +201,7 @@ def labels_table(clustering: Clustering) -> str:
 
 
 def _harmless(cell: str) -> str:
-    # A spreadsheet runs a cell that starts like a formula.
+    """Return a text that no spreadsheet runs as a formula; numbers stay as they are."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and not cell[1:].replace(".", "", 1).isdecimal() else cell
 
 

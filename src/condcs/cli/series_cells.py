@@ -37,7 +37,7 @@ from condcs._tables.kinds import meant_as_numbers, remedy_for_texts
 from condcs._tables.pair import refuse_columns
 from condcs._tables.sources import CountedLines, FileOptions, Table, open_lines, open_table
 
-Layout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
+FileLayout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
 """Where series are: in a table one per row, one per column, or one row per series and time; in an array its axes."""
 
 TIME_TITLES = ("time", "timestamp", "date", "datetime", "ds")
@@ -74,7 +74,7 @@ class SeriesOptions:
         How tables are read.
     """
 
-    layout: Layout = "auto"
+    layout: FileLayout = "auto"
     labels: str | None = None
     id: str | None = None
     time: str | None = None
@@ -142,12 +142,12 @@ class CellTable:
             f"{title!r}. {columns}"
         )
 
-    def titled(self, words: Sequence[str]) -> int | None:
+    def column_titled(self, words: Sequence[str]) -> int | None:
         """Return the index of the first column whose title is one of some words, in their order."""
         titles = ["" if is_index_title(name) else name.strip().lower() for name in self.names or ()]
         return next((titles.index(word) for word in words if word in titles), None)
 
-    def says(self, column: int) -> str:
+    def column_words(self, column: int) -> str:
         """Return how a column is called in a message."""
         title = self.names[column] if self.names and column < len(self.names) else ""
         return repr(title) if title else f"column {column + 1}"
@@ -191,8 +191,8 @@ class CellTable:
         if len(unread):
             row = int(unread[0])
             raise DataError(
-                f"{self.title} must hold times in {self.says(column)}, a number or an ISO date in every row, got "
-                f"{_as_written(cells, row)!r} in {self.unit} {self.lines[row]:,}. Write dates as 2026-01-31 or "
+                f"{self.title} must hold times in {self.column_words(column)}, a number or an ISO date in every row, "
+                f"got {_as_written(cells, row)!r} in {self.unit} {self.lines[row]:,}. Write dates as 2026-01-31 or "
                 "2026-01-31 18:00; if the column names series, pass --layout rows."
             )
         return Times(times, are_dates)
@@ -205,14 +205,13 @@ class CellTable:
         """Say what is wrong with a part, where it begins, and what to do; nothing if it holds numbers and gaps."""
         cells_of_part = np.ix_(np.asarray(part.columns, int), part.rows)
         numbers, gaps = self.numbers[cells_of_part], self.gaps[cells_of_part]
-        # (columns, rows) of the part
-        odd = np.isnan(numbers) & ~gaps
+        odd = np.isnan(numbers) & ~gaps  # (columns, rows) of the part
         if not odd.any():
             return ""
         # Row by row, as a person would look for them.
-        found_rows, found_columns = np.nonzero(odd.T)
+        odd_rows, odd_columns = np.nonzero(odd.T)
         texts: Counter[str] = Counter()
-        for row, column in zip(part.rows[found_rows], np.asarray(part.columns)[found_columns], strict=True):
+        for row, column in zip(part.rows[odd_rows], np.asarray(part.columns)[odd_columns], strict=True):
             text = str(self.columns[column].cell(int(row))).strip()
             if text in texts or len(texts) < _MOST_TEXTS:
                 texts[text] += 1
@@ -222,7 +221,7 @@ class CellTable:
         advice = remedy_for_texts(texts, points, self.decimal) if meant else part.otherwise
         return (
             f"{self.title} must hold numbers, got {count:,} of {odd.size:,} cells of {part.title} that are "
-            f"not numbers, the first {next(iter(texts))!r} in {self.unit} {self.lines[part.rows[found_rows[0]]]:,}. "
+            f"not numbers, the first {next(iter(texts))!r} in {self.unit} {self.lines[part.rows[odd_rows[0]]]:,}. "
             f"{advice}, or {part.without}."
         )
 
@@ -325,7 +324,7 @@ def _text_rows(path: Path, files: FileOptions) -> tuple[list[list[str]], list[in
             separator = " "
         # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
         reader = csv.reader(
-            itertools.chain([first], _each_new(lines)), delimiter=separator, strict=True, skipinitialspace=True
+            itertools.chain([first], _counted_singly(lines)), delimiter=separator, strict=True, skipinitialspace=True
         )
         rows = []
         row_lines = []
@@ -336,7 +335,7 @@ def _text_rows(path: Path, files: FileOptions) -> tuple[list[list[str]], list[in
         return rows, row_lines
 
 
-def _each_new(lines: CountedLines) -> Any:
+def _counted_singly(lines: CountedLines) -> Any:
     """Yield lines; each begins a count of characters of its own, which bounds a line and not the file."""
     for line in lines:
         yield line
@@ -365,12 +364,12 @@ def _is_header(first: list[str], following: list[list[str]], titles: Sequence[st
         below = [row[column] for row in following if column < len(row) and row[column]]
         if cell and is_word(cell) and below and all(map(may_be_value, below)):
             return True
-    if _counts(first, is_value, decimal) and not all(_counts(row, is_value, decimal) for row in following):
+    if _counts_times(first, is_value, decimal) and not all(_counts_times(row, is_value, decimal) for row in following):
         return True
     return all(map(is_word, first))
 
 
-def _counts(row: Sequence[str], is_value: Callable[[str], bool], decimal: DecimalSign) -> bool:
+def _counts_times(row: Sequence[str], is_value: Callable[[str], bool], decimal: DecimalSign) -> bool:
     """Whether a row counts through from 0, or beside some text from 0 or 1, as titles of times do."""
     numbers = [as_number(cell, decimal) for cell in row if is_value(cell)]
     starts = (0,) if all(is_missing(cell) or is_value(cell) for cell in row) else (0, 1)
@@ -403,10 +402,10 @@ class LongSeries(NamedTuple):
     rows: list[IntArray]
 
 
-def split_by_series(owners: Sequence[str]) -> LongSeries:
+def split_by_series(series_of_row: Sequence[str]) -> LongSeries:
     """Return which rows each series of a long table has, from the name of the series in each row (n,)."""
     names, first, codes = np.unique(
-        np.asarray(owners, dtype=object).astype(str), return_index=True, return_inverse=True
+        np.asarray(series_of_row, dtype=object).astype(str), return_index=True, return_inverse=True
     )
     by_row = np.argsort(codes, kind="stable")
     rows = np.split(by_row, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1])

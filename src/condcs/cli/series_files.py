@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from condcs.causal._series import grid_indices, on_grid
 from condcs.cli.series_cells import (
     TIME_TITLES,
     CellTable,
-    Layout,
+    FileLayout,
     NumberPart,
     SeriesOptions,
     Times,
@@ -33,12 +32,10 @@ from condcs.cli.series_cells import (
     without_index,
 )
 from condcs.datasets._npz_files import read_array, read_arrays
-
-Axes = Literal["nct", "ntc"]
-"""Order of the axes of an array: n series, c channels, t times."""
+from condcs.timeseries._collection import AxisOrder
 
 TABLE_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".jsonl", ".ndjson", ".xlsx")
-ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
+SERIES_ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
 
 NO_LABELS = "none"
 """Value of ``--labels`` that keeps every column as values."""
@@ -126,17 +123,17 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
         raise DataError(f"`FILE` must be an existing file or folder, got {path}. Check the path.")
     ending = path.suffix.lower()
     is_table = ending in TABLE_ENDINGS and not path.is_dir()
-    if ending not in ENDINGS and not path.is_dir():
-        raise DataError(f"`FILE` must be a folder or end in one of {', '.join(ENDINGS)}, got {path.name!r}.")
+    if ending not in SERIES_ENDINGS and not path.is_dir():
+        raise DataError(f"`FILE` must be a folder or end in one of {', '.join(SERIES_ENDINGS)}, got {path.name!r}.")
     if options.labels not in (None, NO_LABELS) and not is_table:
         raise DataError(
             "`--labels` names a column of a table; arrays and .ts files bring their labels along, those of a folder "
             "are its subfolders. Leave it out."
         )
-    fitting = ("auto", "rows", "columns", "long") if is_table else ("auto", "nct", "ntc")
-    if options.layout not in fitting:
+    allowed = ("auto", "rows", "columns", "long") if is_table else ("auto", "nct", "ntc")
+    if options.layout not in allowed:
         what = "a table" if is_table else "a folder or an array"
-        raise DataError(f"`--layout` must be {', '.join(fitting)} for {what}, got {options.layout!r}. Leave it out.")
+        raise DataError(f"`--layout` must be {', '.join(allowed)} for {what}, got {options.layout!r}. Leave it out.")
     collection = _from_folder(path, options) if path.is_dir() else _from_file(path, options)
     X = collection.X
     names = collection.names or tuple(f"number {i + 1}" for i in range(len(X)))
@@ -184,17 +181,17 @@ def _from_table(table: CellTable, options: SeriesOptions) -> SeriesFile:
     return readers[layout](table, options)
 
 
-def _layout(table: CellTable, options: SeriesOptions) -> Layout:
+def _layout(table: CellTable, options: SeriesOptions) -> FileLayout:
     if options.id is not None or _long_columns(table, options) is not None:
         return "long"
     if _clock(table, options) is not None:
         return "columns"
-    dates = table.titled(TIME_TITLES)
+    dates = table.column_titled(TIME_TITLES)
     if dates is not None and not _may_be_times(table, dates):
         # Times that cannot be read: saying so is better than taking them for the names of series.
         return "columns"
     # Without any other sign: a titled table much longer than wide has times below one another.
-    if table.names is not None and options.labels is None and table.titled(_CLASSES) is None:
+    if table.names is not None and options.labels is None and table.column_titled(_CLASSES) is None:
         all_numbers = all(map(table.is_numeric, range(table.width)))
         return "columns" if len(table) > _LONG_AND_NARROW * table.width and all_numbers else "rows"
     return "rows"
@@ -202,7 +199,7 @@ def _layout(table: CellTable, options: SeriesOptions) -> Layout:
 
 def _time_column(table: CellTable, options: SeriesOptions) -> int | None:
     """Return the column of times: the one that was named, else the first whose title says so."""
-    return table.index_of("--time", options.time) if options.time is not None else table.titled(_TIMES)
+    return table.index_of("--time", options.time) if options.time is not None else table.column_titled(_TIMES)
 
 
 def _clock(table: CellTable, options: SeriesOptions) -> int | None:
@@ -213,13 +210,13 @@ def _clock(table: CellTable, options: SeriesOptions) -> int | None:
     """
     if options.time is not None:
         return table.index_of("--time", options.time)
-    titled = table.titled(_TIMES)
+    titled = table.column_titled(_TIMES)
     if titled is not None and _tell_time(table, titled):
         return titled
     if table.names is None or _count_through([title for title in table.names if title.strip().isdecimal()]):
         return None
     dated = (c for c in range(table.width) if table.is_dated(c))
-    candidates = [table.titled(_COUNTED_TIMES), next(dated, None)]
+    candidates = [table.column_titled(_COUNTED_TIMES), next(dated, None)]
     for column in candidates:
         others = [c for c in range(table.width) if c != column]
         if column is not None and _tell_time(table, column) and all(map(table.is_numeric, others)):
@@ -252,9 +249,9 @@ def _tell_time(table: CellTable, column: int) -> bool:
 
 def _rows(table: CellTable, options: SeriesOptions) -> SeriesFile:
     table = _aligned(table)
-    label, name, told = _special_columns(table, options)
+    label, name, note = _special_columns(table, options)
     if table.names is None and label is None and len(table) > _LONG_AND_NARROW * table.width:
-        told += " (or --layout columns)"
+        note += " (or --layout columns)"
     columns = [c for c in range(table.width) if c not in (label, name)]
     _refuse_words(table, columns, together=True)
     values = table.numbers[columns].T  # (series, times)
@@ -264,7 +261,7 @@ def _rows(table: CellTable, options: SeriesOptions) -> SeriesFile:
     X = [np.ascontiguousarray(row[:length])[None] for row, length in zip(values, lengths, strict=True)]
     classes = None if label is None else _classes(table, label)
     names = () if name is None else tuple(table.labels(name))
-    return SeriesFile(X, classes, names, f"one per row{told}")
+    return SeriesFile(X, classes, names, f"one per row{note}")
 
 
 def _aligned(table: CellTable) -> CellTable:
@@ -287,21 +284,20 @@ def _aligned(table: CellTable) -> CellTable:
 def _special_columns(table: CellTable, options: SeriesOptions) -> tuple[int | None, int | None, str]:
     """Find the columns of classes and of names among series in rows, and say so."""
     # Columns of words alone: a word among numbers is a mistake.
-    texts = [c for c in range(table.width) if not table.are_values(c).any() and not table.is_numeric(c)]
-    kinds = {c: len(set(table.labels(c))) for c in texts}
-    label, noticed = None, False
+    word_columns = [c for c in range(table.width) if not table.are_values(c).any() and not table.is_numeric(c)]
+    label, was_detected = None, False
     if options.labels is not None and options.labels != NO_LABELS:
         label = table.index_of("--labels", options.labels)
     elif options.labels is None:
-        repeated = next((c for c in texts if kinds[c] < len(table)), None)
-        titled = table.titled(_CLASSES)
+        repeated = next((c for c in word_columns if len(set(table.labels(c))) < len(table)), None)
+        titled = table.column_titled(_CLASSES)
         label = next((c for c in (repeated, titled, _coded_column(table)) if c is not None), None)
-        noticed = label is not None
-    may_be_names = (c for c in (*texts, table.titled(_IDS)) if c not in (label, None))
+        was_detected = label is not None
+    may_be_names = (c for c in (*word_columns, table.column_titled(_IDS)) if c not in (label, None))
     name = next((c for c in may_be_names if len(set(table.labels(c))) == len(table)), None)
-    told = f", classes in {table.says(label)}" if label is not None else ""
-    told += f", names in {table.says(name)}" if name is not None else ""
-    return label, name, told + (" (or --labels none)" if noticed else "")
+    note = f", classes in {table.column_words(label)}" if label is not None else ""
+    note += f", names in {table.column_words(name)}" if name is not None else ""
+    return label, name, note + (" (or --labels none)" if was_detected else "")
 
 
 def _coded_column(table: CellTable) -> int | None:
@@ -339,16 +335,16 @@ def _columns(table: CellTable, options: SeriesOptions) -> SeriesFile:
         )
     values, columns, time = _values_by_time(table, options)
     names = tuple(table.names[c] if table.names else f"column {c + 1}" for c in columns)
-    told = f", times in {table.says(time)}" if time is not None else ""
-    by_content = options.layout == "auto" and options.time is None and time not in (None, table.titled(_TIMES))
-    told += " (or --layout rows)" if by_content else ""
-    return SeriesFile([_trimmed(series[None]) for series in values], None, names, f"one per column{told}")
+    note = f", times in {table.column_words(time)}" if time is not None else ""
+    by_content = options.layout == "auto" and options.time is None and time not in (None, table.column_titled(_TIMES))
+    note += " (or --layout rows)" if by_content else ""
+    return SeriesFile([_trimmed(series[None]) for series in values], None, names, f"one per column{note}")
 
 
 def _values_by_time(table: CellTable, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
     """Return values (columns, times) in the order of time, the indices of their columns, and that of the times."""
     time = _clock(table, options)
-    titled = table.titled(_TIMES)
+    titled = table.column_titled(_TIMES)
     # A titled column of numbers without an order holds values; one of words holds times that cannot be read.
     if time is None and titled is not None and not table.is_numeric(titled):
         time = titled
@@ -379,23 +375,25 @@ class _LongColumns:
 def _long_columns(table: CellTable, options: SeriesOptions) -> _LongColumns | None:
     """Return the columns that make a table a long one, with a row per series and time; None if it is none."""
     time = _time_column(table, options)
-    titled = table.titled(_IDS)
+    titled = table.column_titled(_IDS)
     if titled is not None and len(set(table.labels(titled))) < len(table):
         return _LongColumns(titled, time, by_content=False)
     if table.names is None:
         return None
-    clocks = [time] if options.time is not None else [table.titled(TIME_TITLES), table.titled(_COUNTED_TIMES)]
+    clocks = (
+        [time] if options.time is not None else [table.column_titled(TIME_TITLES), table.column_titled(_COUNTED_TIMES)]
+    )
     # Numbers are dates in no calendar: only a title says that they are times.
     clocks += [c for c in range(table.width) if table.is_dated(c)]
     for clock in dict.fromkeys(c for c in clocks if c is not None):
         times = table.labels(clock)
         if len(set(times)) == len(times):
             continue
-        owners = [c for c in range(table.width) if c != clock and _owns_rows(table, c, clock, times)]
+        candidates = [c for c in range(table.width) if c != clock and _owns_rows(table, c, clock, times)]
         # Words before codes, and of these the one with fewest values: (value, time) can be unique, too.
-        owners.sort(key=lambda c: (table.is_numeric(c), len(set(table.labels(c))), c))
-        if owners:
-            return _LongColumns(owners[0], clock, by_content=True)
+        candidates.sort(key=lambda c: (table.is_numeric(c), len(set(table.labels(c))), c))
+        if candidates:
+            return _LongColumns(candidates[0], clock, by_content=True)
     return None
 
 
@@ -418,14 +416,14 @@ def _owns_rows(table: CellTable, column: int, clock: int, times: Sequence[str]) 
 
 def _long(table: CellTable, options: SeriesOptions) -> SeriesFile:
     series, time, by_content = _series_and_time(table, options)
-    owners = table.labels(series)
-    label, noticed = _label_column(table, options, owners, (series, time))
+    series_of_row = table.labels(series)
+    label, label_note = _label_column(table, options, series_of_row, (series, time))
     values = [c for c in range(table.width) if c not in (series, time, label) and not _numbers_rows(table, c)]
     if not values:
         raise DataError(f"{table.title} must have a column of values beside the series and times. Check its columns.")
     times = None if time is None else table.times(time)
     _refuse_words(table, values)
-    names, rows_of_series = split_by_series(owners)
+    names, rows_of_series = split_by_series(series_of_row)
     numbers = table.numbers[values]  # (channels, rows)
     X = [
         _in_time(numbers[:, rows], None if times is None else Times(times.values[rows], times.are_dates))
@@ -436,12 +434,13 @@ def _long(table: CellTable, options: SeriesOptions) -> SeriesFile:
         # The last row of a series tells its class; where classes are found and not named, all rows say the same.
         labels = table.labels(label)
         classes = np.array([labels[int(rows[-1])] for rows in rows_of_series])
-    told = f", times in {table.says(time)}" if time is not None else ""
-    told += " (or --id and --time, or --layout)" if by_content else ""
-    again = 0 if times is None else sum(len(rows) - len(np.unique(times.values[rows])) for rows in rows_of_series)
-    told += f" ({counted(again, 'row')} with a time that the series already has)" if again else ""
-    told += f", classes in {table.says(label)}{noticed}" if label is not None else ""
-    return SeriesFile(X, classes, names, f"one row per time, series in {table.says(series)}{told}")
+    note = f", times in {table.column_words(time)}" if time is not None else ""
+    note += " (or --id and --time, or --layout)" if by_content else ""
+    # Rows at a time that their series already has.
+    repeats = 0 if times is None else sum(len(rows) - len(np.unique(times.values[rows])) for rows in rows_of_series)
+    note += f" ({counted(repeats, 'row')} with a time that the series already has)" if repeats else ""
+    note += f", classes in {table.column_words(label)}{label_note}" if label is not None else ""
+    return SeriesFile(X, classes, names, f"one row per time, series in {table.column_words(series)}{note}")
 
 
 def _series_and_time(table: CellTable, options: SeriesOptions) -> tuple[int, int | None, bool]:
@@ -451,23 +450,23 @@ def _series_and_time(table: CellTable, options: SeriesOptions) -> tuple[int, int
     columns = _long_columns(table, options)
     if columns is not None:
         return columns.series, columns.time, columns.by_content
-    titled = table.titled(_IDS)
+    titled = table.column_titled(_IDS)
     if titled is None:
         raise DataError(f"`--id` must name the column of {table.title} that tells series apart. Pass e.g. --id id.")
     return titled, _time_column(table, options), False
 
 
 def _label_column(
-    table: CellTable, options: SeriesOptions, owners: Sequence[str], taken: Sequence[int | None]
+    table: CellTable, options: SeriesOptions, series_of_row: Sequence[str], taken: Sequence[int | None]
 ) -> tuple[int | None, str]:
     """Return the column of classes of a long table, None if there is none, and what to say if nobody named it."""
     if options.labels == NO_LABELS:
         return None, ""
     if options.labels is not None:
         return table.index_of("--labels", options.labels), ""
-    titled = table.titled([word for word in _CLASSES if word != "y"])
+    titled = table.column_titled([word for word in _CLASSES if word != "y"])
     others = (c for c in range(table.width) if c not in taken)
-    label = titled if titled is not None else next((c for c in others if _are_classes(table, c, owners)), None)
+    label = titled if titled is not None else next((c for c in others if _are_classes(table, c, series_of_row)), None)
     return label, "" if label is None else " (or --labels none)"
 
 
@@ -480,11 +479,11 @@ def _numbers_rows(table: CellTable, column: int) -> bool:
     return len(np.unique(numbers)) == len(numbers) and bool(np.all(numbers == np.rint(numbers)))
 
 
-def _are_classes(table: CellTable, column: int, owners: Sequence[str]) -> bool:
+def _are_classes(table: CellTable, column: int, series_of_row: Sequence[str]) -> bool:
     """Whether a column of a long table holds words alone, the same one for all times of a series."""
     if table.are_values(column).any() or table.gaps[column].all():
         return False
-    return len(set(zip(owners, table.labels(column), strict=True))) == len(set(owners))
+    return len(set(zip(series_of_row, table.labels(column), strict=True))) == len(set(series_of_row))
 
 
 # --- values ---
@@ -521,7 +520,7 @@ def _refuse_words(table: CellTable, columns: Sequence[int], *, together: bool = 
         parts = []
         for column in columns:
             name = table.names[column] if table.names else str(column + 1)
-            title = f"column {table.says(column).removeprefix('column ')}"
+            title = f"column {table.column_words(column).removeprefix('column ')}"
             parts.append(NumberPart(title, name, [column], rows, otherwise, without))
     table.refuse_words(parts)
 
@@ -529,11 +528,11 @@ def _refuse_words(table: CellTable, columns: Sequence[int], *, together: bool = 
 # --- arrays, folders and .ts ------------------------------------------------------------------------------------------
 
 
-def _axes(options: SeriesOptions) -> Axes:
+def _axes(options: SeriesOptions) -> AxisOrder:
     return "ntc" if options.layout == "ntc" else "nct"
 
 
-def _from_arrays(path: Path, axes: Axes) -> SeriesFile:
+def _from_arrays(path: Path, axes: AxisOrder) -> SeriesFile:
     if path.suffix.lower() == ".npy":
         return _from_array(read_array(path), None, None, path.name, axes)
     arrays = read_arrays(path)
@@ -548,13 +547,18 @@ def _from_arrays(path: Path, axes: Axes) -> SeriesFile:
     return SeriesFile(X, None, tuple(arrays), "one per array of the file")
 
 
-def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, axes: Axes) -> SeriesFile:
+def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, axes: AxisOrder) -> SeriesFile:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
             "Reshape it."
         )
-    channels, times = (X.shape[1:] if axes == "nct" else X.shape[:0:-1]) if X.ndim == 3 else (1, X.shape[1])
+    if X.ndim == 2:
+        channels, times = 1, X.shape[1]
+    elif axes == "nct":
+        channels, times = X.shape[1:]
+    else:
+        times, channels = X.shape[1:]
     if times < 3 <= channels:
         other = "ntc" if axes == "nct" else "nct"
         raise ShapeError(
@@ -565,9 +569,9 @@ def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title
         raise ShapeError(
             f"array 'y' beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}."
         )
-    names = classes
-    if y is not None and names is not None and names.ndim == 1 and y.dtype.kind in "iu":
-        y = names[y] if y.min() >= 0 and y.max() < len(names) else y
+    # Whole numbers beside the names of the classes are their indices.
+    if y is not None and classes is not None and classes.ndim == 1 and y.dtype.kind in "iu":
+        y = classes[y] if y.min() >= 0 and y.max() < len(classes) else y
     words = {"nct": "(series, channels, times)", "ntc": "(series, times, channels)"}[axes]
     how = f"axes {words}" if X.ndim == 3 else "axes (series, times)"
     if X.ndim == 3 and axes == "nct" and X.shape[1] > X.shape[2]:
@@ -575,14 +579,17 @@ def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title
     return SeriesFile([_one_series(series, axes) for series in X], None if y is None else y.astype(str), (), how)
 
 
-def _one_series(array: AnyArray, axes: Axes) -> FloatArray:
+def _one_series(array: AnyArray, axes: AxisOrder) -> FloatArray:
+    """Return one series as (channels, times)."""
     values = np.asarray(array, dtype=float)
-    return values[None] if values.ndim == 1 else values if axes == "nct" else values.T
+    if values.ndim == 1:
+        return values[None]
+    return values if axes == "nct" else values.T
 
 
 def _from_folder(path: Path, options: SeriesOptions) -> SeriesFile:
     """Read one series per file; a folder of folders has its classes in their names."""
-    endings = tuple(e for e in ENDINGS if e not in (".npz", ".ts"))
+    endings = tuple(e for e in SERIES_ENDINGS if e not in (".npz", ".ts"))
     files = sorted(f for f in path.rglob("*") if f.is_file() and f.suffix.lower() in endings)
     if not files:
         raise DataError(f"{path} must hold a file for each series ({', '.join(endings)}), got none. Check the folder.")

@@ -36,9 +36,10 @@ not."""
 class SeriesTable:
     """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
 
-    `missing` counts the empty cells of each series; times that are not in the file at all are holes. `found_time` is
-    the column of times, if it was not named but found; `counters` are columns that only count the rows, left out;
-    `axis` has the times of the grid, those of holes interpolated, None if the table has no times.
+    `missing` counts the empty cells of each series. Times that are not in the file at all are holes: `holes` counts
+    stretches of them, `absent` their times. `detected_time` is the column of times, if no option names it; `counters`
+    are columns that only count the rows, left out; `axis` has the times of the grid, those of holes interpolated, None
+    if the table has no times.
     """
 
     title: str
@@ -47,15 +48,15 @@ class SeriesTable:
     missing: tuple[int, ...]
     holes: int = 0
     absent: int = 0
-    found_time: str | None = None
+    detected_time: str | None = None
     counters: tuple[str, ...] = ()
     axis: TimeAxis | None = None
 
     def words(self) -> str:
         """Say how much was read, and what is missing."""
         words = f"{len(self.names)} series of {len(self.values):,} times"
-        if self.found_time is not None:
-            words += f" (column {self.found_time!r})"
+        if self.detected_time is not None:
+            words += f" (column {self.detected_time!r})"
         if self.counters:
             verbs = ("counts", "is") if len(self.counters) == 1 else ("count", "are")
             words += f"; {', '.join(map(repr, self.counters))} only {verbs[0]} them and {verbs[1]} left out"
@@ -80,23 +81,24 @@ class SeriesTable:
 def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
     """Read series; the ending of the name, the options and the first bytes of the file say how."""
     if Path(path).suffix.lower() in (".npy", ".npz"):
-        named = next((n for n in ("time", "id", "value") if getattr(options, n) is not None), None)
-        if named is not None or options.layout == "long":
-            raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
+        column_option = next((name for name in ("time", "id", "value") if getattr(options, name) is not None), None)
+        if column_option is not None or options.layout == "long":
+            option = column_option or "layout"
+            raise ParameterError(f"`--{option}` must be left out for an array, which has no named columns.")
         title, names, values = _from_array(Path(path), options)
-        return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
-    asked, options = options, _with_found_columns(path, options)
-    if options.layout == "rows":
-        table = _from_rows(path, options)
-    elif options.layout == "long" or options.id is not None:
-        table = _from_long_table(path, options)
+        return _check_series(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
+    completed = _with_detected_columns(path, options)
+    if completed.layout == "rows":
+        table = _from_rows(path, completed)
+    elif completed.layout == "long" or completed.id is not None:
+        table = _from_long_table(path, completed)
     else:
-        table = _from_columns(path, options)
-    found_time = table.found_time or (None if asked.time else options.time)
-    return _checked(replace(table, found_time=found_time), options)
+        table = _from_columns(path, completed)
+    detected_time = table.detected_time or (None if options.time else completed.time)
+    return _check_series(replace(table, detected_time=detected_time), completed)
 
 
-def _with_found_columns(path: str, options: SeriesOptions) -> SeriesOptions:
+def _with_detected_columns(path: str, options: SeriesOptions) -> SeriesOptions:
     """Take the first column of dates for the times; where a row is a series, a first column of words for their names.
 
     Only if nothing is said about them, and not from a pipe, which can be read once only. A column that --columns leaves
@@ -108,18 +110,21 @@ def _with_found_columns(path: str, options: SeriesOptions) -> SeriesOptions:
         left_out = [pattern for pattern in options.columns if pattern.startswith("!")]
         of_series = options.layout in ("rows", "long") or options.id is not None or not left_out
         possible = table.names if of_series else select_columns("--columns", left_out, table.names, table.title)
-        first = next((row for batch in table.batches(list(range(len(table.names)))) for row in batch), ())
-        words = [
-            (name, cell)
-            for name, cell in zip(table.names, first, strict=False)
+        every_column = list(range(len(table.names)))
+        first_row = next((row for batch in table.batches(every_column) for row in batch), ())
+        # Cells of the first row that are no numbers, by column.
+        words = {
+            name: cell
+            for name, cell in zip(table.names, first_row, strict=False)
             if name in possible and not is_missing(cell) and not reads(as_number, cell, options.files.decimal)
-        ]
+        }
         if options.layout == "rows":
-            return replace(options, id=words[0][0]) if words and words[0][0] == table.names[0] else options
-    return replace(options, time=next((name for name, cell in words if reads(as_day, cell)), None))
+            first_column = table.names[0] if table.names else None
+            return replace(options, id=first_column) if first_column in words else options
+    return replace(options, time=next((name for name, cell in words.items() if reads(as_day, cell)), None))
 
 
-def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
+def _check_series(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
     rows, columns = table.values.shape
     if columns < 2 or not rows:
         raise DataError(
@@ -170,7 +175,7 @@ def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], Flo
         raise DataError(f"{path} must hold numbers of shape (times, series), got {X.dtype} of shape {X.shape}.")
     values = np.asarray(X.T if options.layout == "rows" and names is None else X, np.float64)
     names = names or [f"x{i + 1}" for i in range(values.shape[1])]
-    chosen = _chosen(options, names, str(path))
+    chosen = _selected_names(options, names, str(path))
     return path.name, chosen, values[:, [names.index(name) for name in chosen]]
 
 
@@ -179,7 +184,9 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     with open_table(path, options.files) as table:
         _check_header(table.names, table.title)
         _check_column(table.names, table.title, "time", options.time)
-        chosen = _limited([name for name in _chosen(options, table.names, table.title) if name != options.time])
+        chosen = _check_count(
+            [name for name in _selected_names(options, table.names, table.title) if name != options.time]
+        )
         cells = read_cells(table, options.files.decimal, [*chosen, *([options.time] if options.time else [])])
     rows = np.arange(len(cells))
     # 1. The times of the rows, which increase.
@@ -189,27 +196,27 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
         _check_increasing(times.values, cells, len(chosen), rows, repr(options.time))
         axis = TimeAxis(options.time, times.values, times.are_dates)
     # 2. The values of the series, a column each.
-    cells.refuse_words([_part("column", name, [c], rows) for c, name in enumerate(chosen)])
+    cells.refuse_words([_number_part("column", name, [c], rows) for c, name in enumerate(chosen)])
     values = cells.numbers[: len(chosen)].T
     # 3. Columns that count the rows are no series, unless they were asked for; the first tells the times.
-    named = any(not pattern.startswith("!") for pattern in options.columns)
-    counters = [] if named else [c for c, name in enumerate(chosen) if _counts(name, values[:, c])]
+    is_asked_for = any(not pattern.startswith("!") for pattern in options.columns)
+    counters = [] if is_asked_for else [c for c, name in enumerate(chosen) if _only_counts(name, values[:, c])]
     clock = counters[0] if counters and axis is None else None
     if clock is not None:
         axis = TimeAxis(chosen[clock], values[:, clock], are_dates=False)
     series = [c for c in range(len(chosen)) if c not in counters]
     series_values = values[:, series]
-    read = _with_holes(
+    on_grid_of_times = _with_holes(
         Path(cells.title).name, [chosen[c] for c in series], axis, series_values, _empty_cells(series_values)
     )
     return replace(
-        read,
-        found_time=None if clock is None else chosen[clock],
+        on_grid_of_times,
+        detected_time=None if clock is None else chosen[clock],
         counters=tuple(chosen[c] for c in counters if c != clock),
     )
 
 
-def _counts(name: str, values: FloatArray) -> bool:
+def _only_counts(name: str, values: FloatArray) -> bool:
     """Whether numbers only tell the time: they increase, nine times of ten by the same step, or are called so."""
     steps = np.diff(values)
     if len(steps) < 2 or not np.all(steps > 0):
@@ -234,11 +241,11 @@ def _with_holes(
 ) -> SeriesTable:
     if axis is None or not len(axis.values):
         return SeriesTable(title, tuple(names), values, missing)
-    steps = grid_indices(axis.values, title)
-    count = int(steps[-1]) + 1
-    holes, absent = int(np.sum(np.diff(steps) > 1)), count - len(steps)
-    axis = replace(axis, values=np.interp(np.arange(count), steps, axis.values))
-    return SeriesTable(title, tuple(names), on_grid(steps, values), missing, holes, absent, axis=axis)
+    indices = grid_indices(axis.values, title)  # of the rows on the grid of times
+    n_times = int(indices[-1]) + 1
+    holes, absent = int(np.sum(np.diff(indices) > 1)), n_times - len(indices)
+    axis = replace(axis, values=np.interp(np.arange(n_times), indices, axis.values))
+    return SeriesTable(title, tuple(names), on_grid(indices, values), missing, holes, absent, axis=axis)
 
 
 def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
@@ -250,15 +257,15 @@ def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
     names = [f"x{row + 1}" for row in range(len(cells))]
     if options.id is not None:
         names = [name.strip() for name in cells.labels(table.names.index(options.id))]
-        again = next((row for row, name in enumerate(names) if name in names[:row]), None)
-        if again is not None:
+        repeated = next((row for row, name in enumerate(names) if name in names[:row]), None)
+        if repeated is not None:
             raise DataError(
-                f"{cells.title} must have one row per series, got {names[again]!r} again in {cells.unit} "
-                f"{cells.lines[again]:,}."
+                f"{cells.title} must have one row per series, got {names[repeated]!r} again in {cells.unit} "
+                f"{cells.lines[repeated]:,}."
             )
-    chosen = _limited(_chosen(options, names, cells.title))
+    chosen = _check_count(_selected_names(options, names, cells.title))
     rows = [row for row, name in enumerate(names) if name in chosen]
-    cells.refuse_words([_part("row", names[row], columns, np.array([row])) for row in rows])
+    cells.refuse_words([_number_part("row", names[row], columns, np.array([row])) for row in rows])
     values = cells.numbers[np.ix_(columns, rows)]  # (times, series)
     return SeriesTable(Path(cells.title).name, tuple(names[row] for row in rows), values, _empty_cells(values))
 
@@ -290,8 +297,8 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
     rows_of = dict(zip(series.names, series.rows, strict=True))
     for name, rows in rows_of.items():
         _check_increasing(clock.values[rows], cells, 1, rows, f"series {name!r}")
-    chosen = _limited(_chosen(options, list(series.names), cells.title))
-    cells.refuse_words([_part("series", name, [2], rows_of[name]) for name in chosen])
+    chosen = _check_count(_selected_names(options, list(series.names), cells.title))
+    cells.refuse_words([_number_part("series", name, [2], rows_of[name]) for name in chosen])
     # 2. One grid of all their times, with a column for each series.
     times = np.unique(np.concatenate([np.empty(0), *(clock.values[rows_of[name]] for name in chosen)]))
     values = np.full((len(times), len(chosen)), np.nan)
@@ -313,9 +320,9 @@ def _check_column(names: Sequence[str], title: str, option: str, name: str | Non
 
 def _check_increasing(times: FloatArray, cells: CellTable, column: int, rows: IntArray, where: str) -> None:
     """Refuse times (n,) of some rows of a column that do not increase."""
-    back = np.flatnonzero(~(np.diff(times) > 0))
-    if len(back):
-        row = int(rows[back[0] + 1])
+    backward_steps = np.flatnonzero(~(np.diff(times) > 0))
+    if len(backward_steps):
+        row = int(rows[backward_steps[0] + 1])
         raise DataError(
             f"{cells.title} must be in time order, but time does not increase at {where} in {cells.unit} "
             f"{cells.lines[row]:,} ({cells.columns[column].cell(row)}). Sort the rows by time and keep one row per "
@@ -323,7 +330,9 @@ def _check_increasing(times: FloatArray, cells: CellTable, column: int, rows: In
         )
 
 
-def _part(kind: Literal["column", "row", "series"], name: str, columns: Sequence[int], rows: IntArray) -> NumberPart:
+def _number_part(
+    kind: Literal["column", "row", "series"], name: str, columns: Sequence[int], rows: IntArray
+) -> NumberPart:
     """Return the cells of a series as a part of the table that must hold numbers."""
     otherwise = (
         "If it holds times, name it with --time and write them as 2026-01-31 18:00; if names of series, name it with "
@@ -337,11 +346,11 @@ def _empty_cells(values: FloatArray) -> tuple[int, ...]:
     return tuple(int(count) for count in np.isnan(values).sum(axis=0))
 
 
-def _chosen(options: SeriesOptions, names: Sequence[str], title: str) -> list[str]:
+def _selected_names(options: SeriesOptions, names: Sequence[str], title: str) -> list[str]:
     return select_columns("--columns", options.columns, names, title) if options.columns else list(names)
 
 
-def _limited(names: list[str]) -> list[str]:
+def _check_count(names: list[str]) -> list[str]:
     if len(names) > MOST_COLUMNS:
         raise ParameterError(
             f"`--columns` must name at most {MOST_COLUMNS} series, got {len(names):,}. Name the ones that matter."
