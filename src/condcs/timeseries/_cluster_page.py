@@ -26,7 +26,7 @@ MOST_LINES = 25
 MOST_PANELS = 24
 """Clusters whose series are drawn."""
 
-MOST_NAMED = 40
+MOST_NAMED_SERIES = 40
 """Series named per cluster."""
 
 SETS_WITH_CLASSES, SUGGESTIONS_RIGHT, TWO_RIGHT = 26, 12, 4
@@ -73,7 +73,7 @@ class Clustering:
         for c in np.unique(self.clusters.labels):
             inside = np.flatnonzero(self.clusters.labels == c)
             inside = inside[np.argsort(-self.clusters.support[inside], kind="stable")]
-            lines.append([int(c) + 1, listed([self.name(int(i)) for i in inside], MOST_NAMED)])
+            lines.append([int(c) + 1, listed([self.name(int(i)) for i in inside], MOST_NAMED_SERIES)])
         return lines
 
     def against_classes(self) -> dict[str, float]:

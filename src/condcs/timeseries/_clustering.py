@@ -52,7 +52,7 @@ _LANCZOS_RESTARTS = 20
 
 # Stands for a degree of 0, of an object without neighbours: positive, and far below any degree that counts.
 _SMALLEST_DIVISOR = 1e-300
-ROUNDING = 1e-12
+ROUNDING_SHARE = 1e-12
 """Share below which a difference is a rounding error: a sum of some thousand terms errs by about 1e-13 of itself."""
 
 # Decimals to which sums are rounded before the best is chosen, so that no rounding error decides between equal ones.
@@ -207,7 +207,7 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     # I(U; V) = H(U) + H(V) - H(U, V)
     information = truth_entropy + label_entropy - cluster_entropy(counts)
     larger_entropy = max(truth_entropy, label_entropy)
-    if information > ROUNDING:
+    if information > ROUNDING_SHARE:
         return float(information / larger_entropy)
     # Independent labellings, but for two of one cluster each: those are equal.
     return float(larger_entropy == 0)
@@ -348,8 +348,8 @@ def local_affinity(D: FloatArray) -> FloatArray:
     rank = max(1, min(NEIGHBOUR, len(D) // 4))
     neighbour_distances = np.partition(D, rank, axis=1)[:, rank]  # (n,)
     # Copies of one series are at no distance from their neighbours.
-    if neighbour_distances.min() <= ROUNDING * D.max():
-        neighbour_distances = np.maximum(neighbour_distances, ROUNDING * median_pair_distance(D))
+    if neighbour_distances.min() <= ROUNDING_SHARE * D.max():
+        neighbour_distances = np.maximum(neighbour_distances, ROUNDING_SHARE * median_pair_distance(D))
     roots = np.sqrt(neighbour_distances)
     return np.asarray(np.exp(-D / (roots[:, None] * roots)))
 
@@ -565,7 +565,7 @@ def _fasterpam() -> Any:
                 change[0, c] += change[1, c]
                 best = c if change[0, c] < change[0, best] else best
             # By more than a share of the loss: rounding alone would swap back and forth for ever.
-            if not is_medoid and change[0, best] + common < -ROUNDING * abs(loss):
+            if not is_medoid and change[0, best] + common < -ROUNDING_SHARE * abs(loss):
                 medoids[best] = candidate
                 unchanged, swapped = 0, True
             unchanged += 1

@@ -25,7 +25,7 @@ from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs._core.vocabulary import named, setting
 from condcs.timeseries._clustering import (
-    ROUNDING,
+    ROUNDING_SHARE,
     ClusteringMethod,
     check_distances,
     cluster_entropy,
@@ -505,7 +505,7 @@ def with_scaling(collection: Collection, scaling: Scaling) -> Collection:
     centre = means(values)
     spread = np.sqrt(means(np.where(observed, values - centre, 0.0) ** 2))
     # A constant channel has a spread of rounding errors.
-    constant = ~(spread > ROUNDING * np.abs(centre))
+    constant = ~(spread > ROUNDING_SHARE * np.abs(centre))
     return Collection((collection.frames - centre) / np.where(constant, 1.0, spread), collection.frame_offsets)
 
 
@@ -575,7 +575,7 @@ def _adjusted_mutual_information(a: LabelArray, b: LabelArray) -> float:
     chance_information = entropy_a + entropy_b - _expected_entropy(sizes_a, sizes_b)
     above_chance = entropy_a + entropy_b - joint_entropy - chance_information
     most = (entropy_a + entropy_b) / 2 - chance_information
-    return float(above_chance / most) if most > ROUNDING else 1.0
+    return float(above_chance / most) if most > ROUNDING_SHARE else 1.0
 
 
 def _expected_entropy(a: IntArray, b: IntArray) -> float:
