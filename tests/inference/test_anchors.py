@@ -12,7 +12,7 @@ from condcs._inference.independence_tests import XKernel, predictor_statistic
 from condcs._inference.responses import adjusted_response
 from condcs._inference.statistics import (
     AnchoredConditional,
-    Anchors,
+    MassAnchors,
     TestedMeasure,
     drawn_by_mass,
     pool_statistic,
@@ -65,10 +65,10 @@ def test_the_divergence_is_exact_where_every_row_is_an_anchor_or_a_landmark(
     n, labels = sum(pool.sizes), _labels(pool)
     exact = pool_statistic(pool)(labels)
     for every in (
-        Anchors(np.arange(n), np.ones(n), np.arange(0, n, 7)),
-        Anchors(np.arange(0, n, 3), np.full(len(range(0, n, 3)), 3.0), np.arange(n)),
+        MassAnchors(np.arange(n), np.ones(n), np.arange(0, n, 7)),
+        MassAnchors(np.arange(0, n, 3), np.full(len(range(0, n, 3)), 3.0), np.arange(n)),
     ):
-        found = AnchoredConditional(replace(pool, anchors=every))(labels)
+        found = AnchoredConditional(replace(pool, mass_anchors=every))(labels)
         # The pseudo-inverse leaves out eigenvalues below 1e-9 of the largest.
         np.testing.assert_allclose(found, exact, atol=1e-6 if len(every.landmarks) == n else 1e-10)
 
@@ -76,8 +76,8 @@ def test_the_divergence_is_exact_where_every_row_is_an_anchor_or_a_landmark(
 def test_bootstrap_samples_of_a_large_pool_are_those_of_all_pairs():
     pool = _pool("conditional_cs", {}, 2)
     rows = [np.random.default_rng(seed).integers(0, 60, 120) + np.repeat([0, 60], 60) for seed in range(4)]
-    every = Anchors(np.arange(120), np.ones(120), np.arange(0, 120, 7))
-    found = AnchoredConditional(replace(pool, anchors=every)).redrawn(rows)
+    every = MassAnchors(np.arange(120), np.ones(120), np.arange(0, 120, 7))
+    found = AnchoredConditional(replace(pool, mass_anchors=every)).redrawn(rows)
     np.testing.assert_allclose(found, pool_statistic(pool).redrawn(rows), atol=1e-10)
 
 
@@ -92,7 +92,7 @@ def test_the_divergence_by_anchors_is_right_on_average_even_where_low_rank_fails
     for seed in range(60):
         draw = np.random.default_rng(seed)
         pilot = np.sort(draw.choice(400, 100, replace=False))
-        anchored = replace(pool, anchors=drawn_by_mass(pool, pilot, draw))
+        anchored = replace(pool, mass_anchors=drawn_by_mass(pool, pilot, draw))
         found.append(pool_statistic(anchored)(pool.labels[None])[0])
     # The mean of 60 lies within 4 standard errors: once in 15,000 cases it does not.
     assert abs(np.mean(found) - exact) < 4 * np.std(found, ddof=1) / np.sqrt(60)

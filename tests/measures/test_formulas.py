@@ -60,12 +60,12 @@ def test_linear_prop_4_is_that_in_logs(form):
 
 def test_compiled_terms_are_those_in_logs():
     """One row at a time, in loops."""
-    from condcs._measures.sliding_loops import conditional_terms
+    from condcs._measures.sliding_loops import window_terms
 
     t = np.zeros((2, 2))
     for j in range(12):
         g = 0 if j < 7 else 1
-        own, cross = conditional_terms(A[j, g], B[j, g], A[j, 1 - g], B[j, 1 - g])
+        own, cross = window_terms(A[j, g], B[j, g], A[j, 1 - g], B[j, 1 - g])
         t[g, g] += GROUPS.weights[j] * own
         t[g, 1 - g] += GROUPS.weights[j] * cross
     log_t = formulas.conditional_interaction(MASSES)

@@ -192,7 +192,7 @@ def test_the_answer_does_not_depend_on_threads_or_chunks(monkeypatch):
         one = condcs.conditional_cs(*data, method=COARSE)
     with condcs.config_context(n_threads=3):
         assert condcs.conditional_cs(*data, method=COARSE) == one
-    monkeypatch.setattr(sampled, "CHUNK", 700)
+    monkeypatch.setattr(sampled, "CHUNK_ROWS", 700)
     chunked = condcs.conditional_cs(*data, method=COARSE)
     assert chunked == pytest.approx(one, rel=1e-10)
     assert chunked.standard_error == pytest.approx(one.standard_error, rel=1e-6)

@@ -96,7 +96,7 @@ class ReferenceWindow:
             return np.nan
         # One row more is summed afresh: those of the reference, which stay for ever, would gather rounding.
         sliding_loops.refresh_row(self.sums, self._pushed % (self._n_reference + self._size))
-        return float(sliding_loops.conditional_cs(self.sums))
+        return float(sliding_loops.window_conditional_cs(self.sums))
 
 
 class DivergenceWindow:

@@ -195,10 +195,10 @@ def intrinsic_reward(agent: Any, seen: Any, action: Any, upcoming: Any, given: f
     if min(sizes[sliding_loops.OLD], sizes[sliding_loops.NEW]) < 2:
         return 0.0
     if agent.reward == CS:
-        return sliding_loops.conditional_cs(agent.window)
+        return sliding_loops.window_conditional_cs(agent.window)
     if agent.reward == EUCLIDEAN:
-        return sliding_loops.conditional_euclidean(agent.window)
-    return sliding_loops.joint_mmd(agent.window)
+        return sliding_loops.window_conditional_euclidean(agent.window)
+    return sliding_loops.window_joint_mmd(agent.window)
 
 
 @compiled

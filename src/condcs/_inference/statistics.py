@@ -94,12 +94,12 @@ class PoolStatistic(Protocol):
         """Return one value for each of several lists of rows of the pool, some taken more than once."""
 
 
-class Anchors(NamedTuple):
-    """Rows of a pool that stand for all, for how many each of them stands, and landmark rows of a low rank."""
+class MassAnchors(NamedTuple):
+    """Rows of a pool whose kernel masses are exact and stand for those of all, and landmark rows of a low rank."""
 
-    rows: IntArray
-    shares: FloatArray
-    landmarks: IntArray
+    rows: IntArray  # (m,)
+    shares: FloatArray  # (m,): for how many rows each of them stands
+    landmarks: IntArray  # (r,)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class MeasuredPool:
     measure: Measure
     problem: Problem
     options: dict[str, Any]
-    anchors: Anchors | None = None
+    mass_anchors: MassAnchors | None = None
     """Rows whose kernel masses are exact, if there are too many rows to find all."""
 
     @property
@@ -125,7 +125,7 @@ class MeasuredPool:
     @property
     def anchor_rows(self) -> IntArray | None:
         """Rows whose kernel masses are exact; None if all are."""
-        return None if self.anchors is None else self.anchors.rows
+        return None if self.mass_anchors is None else self.mass_anchors.rows
 
     @property
     def widths(self) -> dict[str, FloatArray]:
@@ -152,13 +152,13 @@ class MeasuredPool:
             return 1.0
         assert isinstance(self.problem, NumericProblem)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            total = sum(float(np.var(v.values, axis=0).sum()) for v in (self.problem.x, self.problem.y))
-        if not np.finfo(np.float64).tiny < total < np.inf:
+            variance = sum(float(np.var(v.values, axis=0).sum()) for v in (self.problem.x, self.problem.y))
+        if not np.finfo(np.float64).tiny < variance < np.inf:
             raise DataError(
-                f"the variances of x and y must be numbers that double precision can hold, got a total of {total:g}. "
-                "Bring the data to another unit: multiply x and y by a constant."
+                "the variances of x and y must be numbers that double precision can hold, got a total of "
+                f"{variance:g}. Bring the data to another unit: multiply x and y by a constant."
             )
-        return total
+        return variance
 
     def with_weights(self, weights: FloatArray | None) -> MeasuredPool:
         """Return the pool with other weights of the rows."""
@@ -266,7 +266,7 @@ def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
     can_use_anchors = pool.measure.name in ANCHORED_MEASURES and not pooled_pairs
     if pilot is None or not can_use_anchors:
         return pool
-    return replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
+    return replace(pool, mass_anchors=drawn_by_mass(pool, pilot, rng))
 
 
 def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
@@ -280,12 +280,12 @@ def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
     """Sum the divergences of all pairs of groups: one number from a matrix (last two axes)."""
-    groups = pairs.shape[-1]
-    if groups == 2:
+    count = pairs.shape[-1]
+    if count == 2:
         return np.asarray(pairs[..., 0, 1])
-    upper = np.triu_indices(groups, 1)
-    total = pairs[..., upper[0], upper[1]].sum(axis=-1)
-    return np.asarray(total if symmetric else total + pairs[..., upper[1], upper[0]].sum(axis=-1))
+    g, h = np.triu_indices(count, 1)  # all pairs g < h
+    forth = pairs[..., g, h].sum(axis=-1)
+    return np.asarray(forth if symmetric else forth + pairs[..., h, g].sum(axis=-1))
 
 
 class Regrouped:
@@ -333,15 +333,13 @@ class CovarianceMoments(Regrouped):
         """Return one value per row of `labels`."""
         labels = np.atleast_2d(labels)
         d = self.joint.shape[1]
-        covariances = []
+        covariances = []  # of each group (P, d, d)
         for g in range(len(self.pool.sizes)):
-            members = (labels == g).astype(np.float64)
-            size = members.sum(axis=1)[:, None]
-            means = members @ self.joint / size
-            second = (members @ self.products).reshape(-1, d, d)
-            covariances.append(
-                (second - size[:, :, None] * means[:, :, None] * means[:, None, :]) / (size[:, :, None] - 1)
-            )
+            members = (labels == g).astype(np.float64)  # (P, n)
+            size = members.sum(axis=1)[:, None, None]  # (P, 1, 1)
+            means = members @ self.joint / size[:, 0]  # (P, d)
+            products = (members @ self.products).reshape(-1, d, d)
+            covariances.append((products - size * means[:, :, None] * means[:, None, :]) / (size - 1))
         generator = self.pool.options.get("generator", "von_neumann")
         direction = self.pool.options.get("direction", "pq")
         pairs = [
@@ -477,10 +475,10 @@ def group_masses(gram: FloatArray, indicators: list[FloatArray], weights: FloatA
     """
     if len(indicators) != 2:
         return [gram @ w for w in indicators]
-    first = gram @ indicators[0]
-    total = gram.sum(axis=1, keepdims=True) if weights is None else (gram @ weights)[:, None]
-    second = total - first
-    lost = np.flatnonzero(second.min(axis=1) < _KEPT_SHARE * total[:, 0])
+    first = gram @ indicators[0]  # (rows, P)
+    of_pool = gram.sum(axis=1, keepdims=True) if weights is None else (gram @ weights)[:, None]  # (rows, 1)
+    second = of_pool - first
+    lost = np.flatnonzero(second.min(axis=1) < _KEPT_SHARE * of_pool[:, 0])
     if len(lost):
         second[lost] = gram[lost] @ indicators[1]
     return [first, second]
@@ -622,15 +620,19 @@ class AnchoredConditional:
     where t are the exact terms and :math:`\tilde t` those of low rank. Terms are large where rows are few, so an anchor
     is drawn with a probability :math:`\pi` that is half even, half inverse to the mass of the pool there. The
     expectation over anchors is exact whatever the low rank is worth, and where that is good there is hardly any error
-    left. How good it is says :math:`\beta`, found once, from the masses of the pool without its labels. Nothing here
-    depends on labels but the terms themselves, so that the divergence of the data and those of resamples are values of
-    one statistic.
+    left. How good it is says :math:`\beta`, found once, from the masses of the pool without its labels.
+
+    `condcs._measures.sampled` estimates the same sums in another way, on purpose. There anchors are drawn where the
+    terms of the given groups are large, and more of them until the standard error is small enough. A test must not do
+    that: its anchors would follow the labels as given, and not those of the resamples. Here nothing depends on labels
+    but the terms themselves, so that the divergence of the data and those of resamples are values of one statistic, and
+    the test is valid whatever its error. There is no standard error, because a test needs none.
     """
 
     def __init__(self, pool: MeasuredPool) -> None:
         assert isinstance(pool.problem, ConditionalProblem)
-        assert pool.anchors is not None
-        self.pool, (self.anchors, self.shares, self.landmarks) = pool, pool.anchors
+        assert pool.mass_anchors is not None
+        self.pool, (self.anchors, self.shares, self.landmarks) = pool, pool.mass_anchors
         self.n, self.count = sum(pool.sizes), len(pool.sizes)
         self.x, self.y = pool.problem.x.kernel, pool.problem.y.kernel
         self.estimator = pool.options.get("estimator", "paper")
@@ -752,7 +754,7 @@ class AnchoredConditional:
         return [x, y]
 
 
-def drawn_by_mass(pool: MeasuredPool, pilot: IntArray, rng: np.random.Generator) -> Anchors:
+def drawn_by_mass(pool: MeasuredPool, pilot: IntArray, rng: np.random.Generator) -> MassAnchors:
     """Draw as many anchors as there are pilot rows, half of them evenly, half where the pool has little mass of x."""
     assert isinstance(pool.problem, ConditionalProblem)
     kernel, n = pool.problem.x.kernel, sum(pool.sizes)
@@ -770,12 +772,12 @@ def drawn_by_mass(pool: MeasuredPool, pilot: IntArray, rng: np.random.Generator)
     rows = rng.choice(n, len(pilot), p=chances)
     # Landmarks of their own: there the low rank is exact, and anchors among them would find nothing to correct.
     landmarks = np.unique(rng.choice(n, min(_LANDMARKS, len(pilot)), p=chances))
-    return Anchors(rows, 1 / (len(pilot) * chances[rows]), landmarks)
+    return MassAnchors(rows, 1 / (len(pilot) * chances[rows]), landmarks)
 
 
 def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     """Return the fastest statistic for this measure and these options."""
-    if pool.anchors is not None:
+    if pool.mass_anchors is not None:
         return AnchoredConditional(pool)
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
         "cs": MarginalGram,

@@ -107,7 +107,7 @@ def rounded_centre(mean: FloatArray) -> FloatArray:
     return np.where(np.isfinite(near), near, mean)
 
 
-def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> list[FloatArray]:
+def block_exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> list[FloatArray]:
     """Return the exponents of some of the first `m` rows against some of those after them, one block per kernel."""
     columns = slice(m + columns.start, m + columns.stop)
     return [np.ascontiguousarray(k.block(rows, columns), np.float64) for k in kernels]
@@ -160,7 +160,7 @@ def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Float
             columns = slice(start, min(start + _TILE[1], n))
             for first in range(0, m, _TILE[0]):
                 rows = slice(first, min(first + _TILE[0], m))
-                for total, tile in zip(part, exponents(category_kernels, m, rows, columns), strict=True):
+                for total, tile in zip(part, block_exponents(category_kernels, m, rows, columns), strict=True):
                     exp_in_place(tile)
                     total[rows] += tile @ weights[columns]
         sums[:, mine] += part
@@ -178,7 +178,7 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
         weights, query_rows = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
         for first in range(0, m, _TILE[0]):
             rows = slice(first, min(first + _TILE[0], m))
-            for k, tile in enumerate(exponents(category_kernels, m, rows, slice(0, len(weights)))):
+            for k, tile in enumerate(block_exponents(category_kernels, m, rows, slice(0, len(weights)))):
                 peaks[k, query_rows[rows]], totals[k, query_rows[rows]] = log_sums_of(tile + weights)
     return peaks, totals
 

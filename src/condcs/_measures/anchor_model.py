@@ -13,7 +13,7 @@ from scipy import linalg
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._kernels.low_rank import pseudo_inverse
-from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, common_categories, exponents, joined_rows
+from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, block_exponents, common_categories, joined_rows
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums
 
@@ -74,7 +74,7 @@ class LowRank:
             for start in range(0, m, _TILE):
                 tile_part = slice(start, min(start + _TILE, m))
                 tile_rows = indices[tile_part]
-                for k, tile in enumerate(exponents(kernels, m, tile_part, slice(0, r))):
+                for k, tile in enumerate(block_exponents(kernels, m, tile_part, slice(0, r))):
                     nearest[min(k, 1), tile_rows] = tile.max(axis=1)
                     if k == 0:
                         # Exponentials of a sixteenth of the exponents: their powers serve three widths.
@@ -113,7 +113,7 @@ def low_rank_of(source: RowSource, exact_rows: ExactRows) -> LowRank:
     cell = np.searchsorted(codes, landmarks.codes), landmarks.groups  # category and group of each landmark
     np.add.at(drawn, cell, 1)
     for mine, _, kernels, m in common_categories(source.kernels, landmarks, landmarks):
-        for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
+        for k, gram in enumerate(block_exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
             loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]
     shares = np.zeros((len(landmarks), len(source.sizes)))

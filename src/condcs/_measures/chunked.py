@@ -22,13 +22,11 @@ from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.formulas import weight_totals
 from condcs._measures.inputs import refuse_both
 from condcs._measures.registry import MEASURES, measure_named
-from condcs._measures.sampled import Sampled, SampledFloat, sampled_value
+from condcs._measures.sampled import CHUNK_ROWS, Sampled, SampledFloat, sampled_value
 from condcs._parallel.spreading import Shared, active_workers, in_order, on_threads, spread
 
 T = TypeVar("T")
 
-# Rows that a function of the sampled supplier sees at once, as many as of a pool in memory (`sampled.CHUNK`).
-_PIECE = 8_192
 # Labels of a column: all of them are held in memory and sorted. More are more likely a number or a name of each row.
 _MOST_LABELS = 100_000
 
@@ -183,7 +181,9 @@ class _Reader:
             raise DataError(f"`{sample}` must have the columns {names}: {error}. Check the names.") from None
         return [_table(columns) for columns in variables], weights
 
-    def tables(self, part: Part, group: int, summary: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
+    def tables(
+        self, part: SamplePart, group: int, summary: _Summary | None = None
+    ) -> tuple[list[Any], FloatArray | None]:
         """Return the variables of a part as tables, and its weights; refuse a part that its summary does not fit."""
         arrays, weights = self.split(part() if callable(part) else part, _SAMPLES[group])
         sample, tables = _SAMPLES[group], []
@@ -327,7 +327,7 @@ class ChunkedRows:
         reader, n = self._reader, sum(self.sizes)
         wanted = np.arange(n)[median_rows(n)]
 
-        def picked(part: Part, group: int, summary: _Summary) -> list[FloatArray]:
+        def picked(part: SamplePart, group: int, summary: _Summary) -> list[FloatArray]:
             tables, _ = reader.tables(part, group, summary)
             first = summary.start + (self.sizes[0] if group else 0)
             rows = wanted[(wanted >= first) & (wanted < first + len(tables[0]))] - first
@@ -387,7 +387,7 @@ class ChunkedRows:
         ):
             yield from results
 
-    def _calls(self) -> Iterator[tuple[Part, int, Any]]:
+    def _calls(self) -> Iterator[tuple[SamplePart, int, Any]]:
         for group, sample in enumerate(self._samples):
             if not self._summaries:
                 yield from ((part, group, None) for part in sample())
@@ -397,7 +397,7 @@ class ChunkedRows:
                     raise _changed(group)
                 yield part, group, summary
 
-    def _each(self, function: Callable[[Part, int, Any], T]) -> Iterator[T]:
+    def _each(self, function: Callable[[SamplePart, int, Any], T]) -> Iterator[T]:
         """Call a function with every part, its group and its summary: on threads, or on active workers."""
         workers = active_workers()
         if workers is not None:
@@ -415,7 +415,7 @@ def _changed(group: int) -> DataError:
     )
 
 
-def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
+def _summary(reader: _Reader, part: SamplePart, group: int) -> _Summary:
     tables, weights = reader.tables(part, group)
     labels: list[dict[int, set[Any]]] = []
     sums = []
@@ -432,7 +432,7 @@ def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
 
 
 def _visited(
-    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, summary: _Summary
+    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: SamplePart, group: int, summary: _Summary
 ) -> list[T]:
     """Return what a function makes of a part, in pieces that fit in memory several times over."""
     tables, weights = reader.tables(part, group, summary)
@@ -442,13 +442,13 @@ def _visited(
     for c, labels in reader.labels[0].items():
         codes = codes * len(labels) + values[0][:, c].astype(np.int64)
     rows = RowChunk(tuple(values), weights, np.full(n, group), summary.start + np.arange(n), codes)
-    return [function(rows.take(slice(first, first + _PIECE))) for first in range(0, n, _PIECE)]
+    return [function(rows.take(slice(first, first + CHUNK_ROWS))) for first in range(0, n, CHUNK_ROWS)]
 
 
 # Samples part by part: arrays on disk, Parquet and Arrow datasets, Dask collections.
 
 
-Part = Callable[[], Any] | Any
+SamplePart = Callable[[], Any] | Any
 """A function without arguments that returns arrays or a table of some rows, and can be sent to another process; or, of
 a generator, these themselves."""
 
@@ -456,10 +456,10 @@ PART_ROWS = 65_536
 """Rows of a part of an array. Each is read at once by a thread or a worker: more take more memory, fewer more reads."""
 
 
-def sample_parts(name: str, source: Any, reader: _Reader) -> Callable[[], Iterable[Part]]:
+def sample_parts(name: str, source: Any, reader: _Reader) -> Callable[[], Iterable[SamplePart]]:
     """Return a function that makes the parts of a sample anew, for each time that it is read."""
     if callable(source):
-        make_parts: Callable[[], Iterable[Part]] = source
+        make_parts: Callable[[], Iterable[SamplePart]] = source
         return make_parts
     if isinstance(source, Iterator):
         raise ParameterError(

@@ -14,7 +14,7 @@ from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     RESPONSE_FORMS,
-    Estimator,
+    ConditionalEstimator,
     PredictorForm,
     ResponseForm,
     RowSums,
@@ -26,7 +26,7 @@ from condcs._measures.formulas import (
     predictor_sums,
 )
 from condcs._measures.inputs import ConditionalProblem, Inputs, bandwidths, conditional_problem, pair
-from condcs._measures.sampled import PooledRows, SamplingMethod, sampled_value, sampling_of
+from condcs._measures.sampled import RowsInMemory, SamplingMethod, sampled_value, sampling_of
 
 
 @public
@@ -36,7 +36,7 @@ def conditional_cs(
     xq: Array,
     yq: Array,
     *,
-    estimator: Estimator = "paper",
+    estimator: ConditionalEstimator = "paper",
     bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
@@ -105,21 +105,21 @@ def conditional_cs(
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        rows = RowsInMemory(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=estimator))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
 
 
-def conditional_cs_sums(rows: RowSource, *, estimator: Estimator = "paper") -> RowSums:
+def conditional_cs_sums(rows: RowSource, *, estimator: ConditionalEstimator = "paper") -> RowSums:
     """Conditional CS divergence between two groups as sums over rows."""
-    check_choice("estimator", estimator, get_args(Estimator))
+    check_choice("estimator", estimator, get_args(ConditionalEstimator))
     warn_of_absent(*rows.count_absent())
     return conditional_sums(estimator)
 
 
-def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: Estimator = "paper") -> Array:
+def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: ConditionalEstimator = "paper") -> Array:
     """Conditional CS divergences between all pairs of groups (G x G)."""
-    check_choice("estimator", estimator, get_args(Estimator))
+    check_choice("estimator", estimator, get_args(ConditionalEstimator))
     masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
     if estimator == "pooled":
         return pooled_divergences(masses)
@@ -171,7 +171,7 @@ def conditional_euclidean(
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        rows = RowsInMemory(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_euclidean_sums(rows))
     return problem.inputs.result(conditional_euclidean_pairs(problem)[0, 1])
 
@@ -243,7 +243,7 @@ def conditional_cs_responses(
     samples = [("x", x), ("x", x)], responses, [("weights", weights), ("weights", weights)]
     problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        rows = RowsInMemory(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=RESPONSE_FORMS[form]))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=RESPONSE_FORMS[form])[0, 1])
 
@@ -314,7 +314,7 @@ def conditional_cs_predictors(
     check_same_rows(response.variable, y_parts, second.variable, x2_parts)
     groups = inputs.weights(weight_parts, response.variable.sizes)
     if (sampled := sampling_of(method, inputs.backend, groups.n)) is not None:
-        rows = PooledRows([first, second, response], ((0,), (0, 2), (0, 1), (0, 1, 2)), groups)
+        rows = RowsInMemory([first, second, response], ((0,), (0, 2), (0, 1), (0, 1, 2)), groups)
         return sampled_value(sampled, rows, predictor_sums(form))
     k1, k12 = first.kernel, product([first.kernel, second.kernel])
     sums = log_row_sums([k1, product([k1, response.kernel]), k12, product([k12, response.kernel])], groups)

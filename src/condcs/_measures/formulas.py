@@ -27,12 +27,12 @@ from condcs._core.errors import OverlapError
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.row_sums import RowMasses
 
-Estimator = Literal["paper", "pooled", "p", "q"]
+ConditionalEstimator = Literal["paper", "pooled", "p", "q"]
 ResponseForm = Literal["paper", "symmetric"]
 PredictorForm = Literal["corrected", "paper"]
 Direction = Literal["pq", "mean", "max"]
 
-RESPONSE_FORMS: dict[ResponseForm, Estimator] = {"paper": "q", "symmetric": "paper"}
+RESPONSE_FORMS: dict[ResponseForm, ConditionalEstimator] = {"paper": "q", "symmetric": "paper"}
 """Prop. 3 is Prop. 2 with equal x: as printed, its cross term runs over the rows of the second response alone."""
 
 
@@ -142,7 +142,7 @@ def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array
     return parts[0] + parts[1] + parts[2]
 
 
-def contrast(t: Array, estimator: Estimator = "paper") -> Array:
+def contrast(t: Array, estimator: ConditionalEstimator = "paper") -> Array:
     """D[g,h] = T[g,g] + T[h,h] - T[g,h] - T[h,g] for all pairs, of T or of log T.
 
     The estimators "p" and "q" take one of the cross terms twice. T is G x G, or G x G x P for P labellings.
@@ -238,7 +238,7 @@ TINY = 1e-290
 """Stands for 0 in denominators and logarithms."""
 
 
-def conditional_sums(estimator: Estimator = "paper", *, logs: bool = True) -> RowSums:
+def conditional_sums(estimator: ConditionalEstimator = "paper", *, logs: bool = True) -> RowSums:
     """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]; or three over both groups, of the pooled estimator."""
 
     def terms(log_masses: FloatArray, groups: IntArray) -> FloatArray:

@@ -19,7 +19,7 @@ from condcs._measures.inputs import (
     marginal_problem,
     pair,
 )
-from condcs._measures.sampled import PooledRows, SamplingMethod, sampled_value, sampling_of
+from condcs._measures.sampled import RowsInMemory, SamplingMethod, sampled_value, sampling_of
 
 
 @public
@@ -74,7 +74,7 @@ def cs(
     samples = pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     problem = marginal_problem(*samples, kernel, bandwidth, estimator)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, ((0,),), problem.groups)
+        rows = RowsInMemory(problem.variables, ((0,),), problem.groups)
         return sampled_value(sampled, rows, cs_sums(rows))
     return problem.inputs.result(cs_pairs(problem)[0, 1])
 
@@ -137,7 +137,7 @@ def mmd(
     samples = pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     problem = marginal_problem(*samples, kernel, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, ((0,),), problem.groups)
+        rows = RowsInMemory(problem.variables, ((0,),), problem.groups)
         return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))
     return problem.inputs.result(mmd_pairs(problem, unbiased=unbiased)[0, 1])
 
@@ -200,7 +200,7 @@ def joint_mmd(
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
     problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        rows = PooledRows(problem.variables, ((0, 1),), problem.groups)
+        rows = RowsInMemory(problem.variables, ((0, 1),), problem.groups)
         return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))
     return problem.inputs.result(joint_mmd_pairs(problem, unbiased=unbiased)[0, 1])
 

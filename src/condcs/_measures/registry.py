@@ -39,7 +39,7 @@ from condcs._measures.marginal import (
 from condcs._measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs._measures.operator import conditional_mmd, conditional_mmd_pairs
 from condcs._measures.sampled import (
-    PooledRows,
+    RowsInMemory,
     Sampled,
     SampledFloat,
     SampledMatrix,
@@ -260,7 +260,7 @@ def _sampled_pairs(measure: Measure, problem: Any, options: dict[str, Any], samp
 
     def value(g: int, h: int) -> SampledFloat:
         pair = pair_of(problem, g, h)
-        rows = PooledRows(pair.variables, measure.products, pair.groups)
+        rows = RowsInMemory(pair.variables, measure.products, pair.groups)
         return sampled_value(sampled, rows, row_sums(rows, **options))
 
     count = problem.groups.count

@@ -13,6 +13,11 @@ needs its kernel masses, sums over all rows again. Here the inner sums are exact
    enough. Rows of known masses are summed exactly, so that the value is exact when all rows are known.
 
 Every step is a sum over chunks of rows, so that it does not matter where they are.
+
+Tests have an estimator of their own, `condcs._inference.statistics.AnchoredConditional`, on purpose. Anchors that are
+drawn here follow what the given groups add to the sums, and are as many as their standard error asks for. Under other
+labels they would be other rows. A test compares one statistic over all labellings, so that its anchors are fixed before
+any labelling is seen, and it needs no standard error.
 """
 
 from __future__ import annotations
@@ -231,11 +236,11 @@ def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> Samp
 
 T = TypeVar("T")
 
-CHUNK = 8_192
+CHUNK_ROWS = 8_192
 """Rows of a chunk. Chunks do not depend on threads, so that sums do not either."""
 
 
-class PooledRows:
+class RowsInMemory:
     """The rows of a pool, ordered by category within each group so that a chunk meets few of them.
 
     `products` says which of the variables enter each product of kernels.
@@ -259,9 +264,9 @@ class PooledRows:
         self._codes = self.kernels.codes(self._values[0])
         order = [s.start + np.argsort(self._codes[s], kind="stable") for s in groups.slices]
         self._spans = [
-            (g, groups.slices[g].start, rows[start : start + CHUNK])
+            (g, groups.slices[g].start, rows[start : start + CHUNK_ROWS])
             for g, rows in enumerate(order)
-            for start in range(0, len(rows), CHUNK)
+            for start in range(0, len(rows), CHUNK_ROWS)
         ]
         codes, category = np.unique(self._codes, return_inverse=True)
         counts = [np.bincount(category[s], minlength=len(codes)) for s in groups.slices]

@@ -46,11 +46,11 @@ _SPLIT = 134217729.0
 # Of numpy's type: a plain number in a call is a type of its own to numba, and the function is compiled once more.
 _OLD_GROUP, _NEW_GROUP, _FIRST_COLUMN = np.int64(0), np.int64(1), np.int64(0)
 
-compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
+compiled_loop = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
-@compiled
-def conditional_terms(a_g: float, b_g: float, a_h: float, b_h: float) -> Any:
+@compiled_loop
+def window_terms(a_g: float, b_g: float, a_h: float, b_h: float) -> Any:
     """Return what a row of group g adds to T[g,g] and T[g,h] of Prop. 2, from its masses in the two groups.
 
     The compiled twin of `condcs._measures.formulas.conditional_terms`; a test pins it to that.
@@ -89,7 +89,7 @@ def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
     )
 
 
-@compiled
+@compiled_loop
 def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
     """Write minus half the squared distances between the row in `slot` and all rows, over some columns."""
     for c in range(first, last):
@@ -99,7 +99,7 @@ def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: in
             out[j] = (out[j] if c > first else 0.0) - 0.5 * difference * difference
 
 
-@compiled
+@compiled_loop
 def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
     """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
     values, scales, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
@@ -155,7 +155,7 @@ def _exponent_from(window: Any, slot: int, other: int, kernel: int, exponent: fl
     return high + low
 
 
-@compiled
+@compiled_loop
 def _kernel_row(window: Any, slot: int) -> None:
     """Fill the scratch rows 2 and 3 with the kernel values, and 0 and 1 with their exponents if any sum has a shift."""
     n, work = window.sizes[ROWS], window.work
@@ -167,7 +167,7 @@ def _kernel_row(window: Any, slot: int) -> None:
         exp_in_place(work[2 + kernel, :n])
 
 
-@compiled
+@compiled_loop
 def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
     """Add the kernel row of `slot` in the scratch space to the sums of every row in one group, or take it away."""
     n = window.sizes[ROWS]
@@ -191,7 +191,7 @@ def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
                 peak[j] = max(peak[j], total[j])
 
 
-@compiled
+@compiled_loop
 def refresh_row(window: Any, slot: int) -> None:
     """Sum the four sums of one row afresh."""
     n, work, group, sizes = window.sizes[ROWS], window.work, window.group, window.sizes
@@ -227,13 +227,13 @@ def refresh_row(window: Any, slot: int) -> None:
             window.rests[s, slot] = rest
 
 
-@compiled
+@compiled_loop
 def _is_spoilt(total: float, peak: float, shift: float) -> bool:
     """Whether a sum has lost digits to cancellation, or left its range; a NaN counts as lost."""
     return not total >= CANCELLED * peak or total > _HIGH or (shift == 0.0 and total < _LOW)
 
 
-@compiled
+@compiled_loop
 def mend(window: Any) -> None:
     """Sum rows afresh whose sums lost digits to cancellation, or left the range in which their scale serves."""
     n, sizes = window.sizes[ROWS], window.sizes
@@ -255,7 +255,7 @@ def mend(window: Any) -> None:
                         refresh_row(window, j)
 
 
-@compiled
+@compiled_loop
 def take_out(window: Any, slot: int) -> None:
     """Take the row in `slot` out of its group; the slot must be filled again before anything is asked."""
     _kernel_row(window, slot)
@@ -264,7 +264,7 @@ def take_out(window: Any, slot: int) -> None:
     window.group[slot] = -1
 
 
-@compiled
+@compiled_loop
 def move(window: Any, slot: int, group: int) -> None:
     """Move the row in `slot` to the other group."""
     _kernel_row(window, slot)
@@ -275,7 +275,7 @@ def move(window: Any, slot: int, group: int) -> None:
     window.group[slot] = group
 
 
-@compiled
+@compiled_loop
 def put_in(window: Any, slot: int, row: Any, group: int) -> None:
     """Put a row in an empty slot: the first unused one, or one that was taken out."""
     sizes = window.sizes
@@ -299,7 +299,7 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
             window.shifts[s, slot] = window.rests[s, slot] = 0.0
 
 
-@compiled
+@compiled_loop
 def push(window: Any, pushed: int, row: Any) -> None:
     """Push a row to a first-in-first-out buffer of an old and a new half; `pushed` counts the rows before it.
 
@@ -316,7 +316,7 @@ def push(window: Any, pushed: int, row: Any) -> None:
     mend(window)
 
 
-@compiled
+@compiled_loop
 def _add_in_logs(peak: float, total: float, term: float) -> Any:
     """Add exp(term) to exp(peak) * total, peak kept the largest exponent."""
     if term <= peak:
@@ -324,7 +324,7 @@ def _add_in_logs(peak: float, total: float, term: float) -> Any:
     return term, total * math.exp(peak - term) + 1.0
 
 
-@compiled
+@compiled_loop
 def log_interaction(window: Any, out: Any) -> None:
     """Write log T of Prop. 2 for the two groups: old-old, old-new, new-old, new-new."""
     n, group = window.sizes[ROWS], window.group
@@ -334,7 +334,7 @@ def log_interaction(window: Any, out: Any) -> None:
         for j in range(n):
             is_old = group[j] == 0
             a, b, a_other, b_other = (A0[j], B0[j], A1[j], B1[j]) if is_old else (A1[j], B1[j], A0[j], B0[j])
-            within, cross = conditional_terms(a, b, a_other, b_other)
+            within, cross = window_terms(a, b, a_other, b_other)
             t00 += within if is_old else 0.0
             t01 += cross if is_old else 0.0
             t10 += 0.0 if is_old else cross
@@ -355,24 +355,24 @@ def log_interaction(window: Any, out: Any) -> None:
         out[t] = peaks[t] + math.log(totals[t])
 
 
-@compiled
-def conditional_cs(window: Any) -> Any:
+@compiled_loop
+def window_conditional_cs(window: Any) -> Any:
     """Conditional CS divergence of the two groups."""
     t = np.empty(4)
     log_interaction(window, t)
     return (t[0] - t[1]) + (t[3] - t[2])
 
 
-@compiled
-def conditional_euclidean(window: Any) -> Any:
+@compiled_loop
+def window_conditional_euclidean(window: Any) -> Any:
     """Conditional Euclidean distance of the two groups."""
     t = np.empty(4)
     log_interaction(window, t)
     return (math.exp(t[0]) - math.exp(t[1])) + (math.exp(t[3]) - math.exp(t[2]))
 
 
-@compiled
-def joint_mmd(window: Any) -> Any:
+@compiled_loop
+def window_joint_mmd(window: Any) -> Any:
     """Squared MMD between the joint distributions of the two groups."""
     n, group = window.sizes[ROWS], window.group
     old, new = window.sizes[OLD], window.sizes[NEW]
@@ -387,3 +387,11 @@ def joint_mmd(window: Any) -> Any:
         across += second if is_old else 0.0
         within_new += 0.0 if is_old else second
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
+
+
+WINDOW_DIVERGENCES = {
+    "conditional_cs": window_conditional_cs,
+    "conditional_euclidean": window_conditional_euclidean,
+    "joint_mmd": window_joint_mmd,
+}
+"""Measures whose value is known from the sums of a window."""

@@ -122,7 +122,7 @@ class TransitionBuffer(Stateful):
             return 0.0
         if measure in self._estimates:
             return self._estimate(measure)
-        return float(getattr(sliding_loops, measure)(self.window))
+        return float(sliding_loops.WINDOW_DIVERGENCES[measure](self.window))
 
     def surprise(self) -> float:
         """Return the log ratio of the densities of the last y given x in the new and the old half; 0 without either."""

@@ -31,7 +31,7 @@ from condcs._core.compiling import njit
 from condcs._core.errors import ParameterError
 from condcs._core.printable import Printable
 from condcs._measures import sliding_loops
-from condcs._measures.sliding_loops import conditional_terms
+from condcs._measures.sliding_loops import window_terms
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 
 CHANCE = 2.0
@@ -74,7 +74,7 @@ def local_divergence(window: Any, slot: int) -> Any:
         h = 1 - g
         # The own masses contain the row itself, so that only those of the other group can be too small for a double.
         shift = (shifts[2 + h, j] - shifts[h, j]) + (rests[2 + h, j] - rests[h, j])
-        within_term, cross_term = conditional_terms(sums[g, j], sums[2 + g, j], sums[h, j], sums[2 + h, j])
+        within_term, cross_term = window_terms(sums[g, j], sums[2 + g, j], sums[h, j], sums[2 + h, j])
         within[g] += weight * within_term
         cross[g] += weight * cross_term * math.exp(shift)
         total[g] += weight / sums[g, j]
