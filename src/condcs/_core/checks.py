@@ -483,10 +483,10 @@ def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
 
 def _matched_by_name(parts: Parts, tables: list[Any]) -> list[Any]:
     """Bring the columns of tables with names into the order of the first; refuse tables with other names."""
-    named = {i: columns for i, (_, value) in enumerate(parts) if (columns := column_names(value)) is not None}
-    if len(named) < 2:
+    names_by_part = {i: names for i, (_, value) in enumerate(parts) if (names := column_names(value)) is not None}
+    if len(names_by_part) < 2:
         return tables
-    (first, expected), *others = named.items()
+    (first, expected), *others = names_by_part.items()
     matched = list(tables)
     for i, columns in others:
         if columns != expected:

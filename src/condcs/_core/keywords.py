@@ -71,8 +71,8 @@ _LEVELS = frozenset({"alpha", "level", "significance_level"})
 def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     """Return the names of the parameters of a function, and whether it takes any other options as well."""
     parameters = inspect.signature(function).parameters.values()
-    named = tuple(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    names = tuple(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return names, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def check_keywords(function: Callable[..., Any], caller: str, keywords: Collection[str]) -> None:
@@ -81,36 +81,36 @@ def check_keywords(function: Callable[..., Any], caller: str, keywords: Collecti
     It is called when a call has failed. Functions that pass options on, to a measure say, check those themselves: of
     theirs, only words of other libraries are looked at.
     """
-    named, passes_on = _parameters(function)
-    unknown = [name for name in keywords if name not in named]
+    parameters, passes_on = _parameters(function)
+    unknown = [name for name in keywords if name not in parameters]
     for name in unknown:
-        remedy = _remedy(name, named)
+        remedy = _remedy(name, parameters)
         if remedy is None and not passes_on:
-            remedy = _any_remedy(name, [word for word in named if word != "self"])
+            remedy = _any_remedy(name, [word for word in parameters if word != "self"])
         if remedy is not None:
             raise TypeError(f"{caller}: there is no option `{name}`. {remedy}") from None
 
 
-def _remedy(name: str, named: Collection[str]) -> str | None:
+def _remedy(name: str, parameters: Collection[str]) -> str | None:
     """Say what an option of another library is called here, or where its answer is; None if it has no counterpart."""
-    here = [f"`{word}`" for word in NAMES_HERE.get(name, ()) if word in named]
+    here = [f"`{word}`" for word in NAMES_HERE.get(name, ()) if word in parameters]
     if name == "alpha" and here:
         return f"Pass {here[0]}, which is 1 - alpha."
     if here:
         unit = ": a bandwidth sigma, with gamma = 1 / (2 sigma^2)" if name == "gamma" else ""
         return f"It is called {_listed(here)} here{unit}."
-    if name in FIELDS_OF_TABLES and "tables" in named:
+    if name in FIELDS_OF_TABLES and "tables" in parameters:
         return f"It is a field of `tables`: pass tables=condcs.TableOptions({name}=...)."
-    if name in _LEVELS and "n_resamples" in named:
+    if name in _LEVELS and "n_resamples" in parameters:
         return "The result has the p-value, `pvalue`: compare it with the level."
     return None
 
 
-def _any_remedy(name: str, named: list[str]) -> str:
+def _any_remedy(name: str, parameters: list[str]) -> str:
     """Name the option that is spelt most alike, and all that there are."""
-    alike = get_close_matches(name, named, n=1)
+    alike = get_close_matches(name, parameters, n=1)
     meant = f"Did you mean `{alike[0]}`? " if alike else ""
-    return f"{meant}Its parameters are {', '.join(named) or 'none'}."
+    return f"{meant}Its parameters are {', '.join(parameters) or 'none'}."
 
 
 def _listed(words: Iterable[str]) -> str:

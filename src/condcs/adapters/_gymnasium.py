@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -35,15 +35,22 @@ MISFITS = 20.0
 LAST_ROWS = 1_000
 """Rows among which the beginning of a change is looked for."""
 
-# Stands for a spread of 0, of a column that is constant or predicted without error: no division by 0.
 _LEAST_SPREAD = 1e-9
-# Ridge on the slopes of a local fit: neighbours may lie on a line. Far below the squared distances of columns in units
-# of their spread, which are about 1.
+"""Stands for a spread of 0, of a column that is constant or predicted without error: no division by 0."""
+
 _RIDGE = 1e-6
-# Share of the evidence from which a family of smaller cells may name the place of a change.
+"""Ridge on the slopes of a local fit: neighbours may lie on a line. Far below the squared distances of columns in units
+of their spread, which are about 1."""
+
 _NAMING_SHARE = 0.1
-# The quantile over rows that stands for the usual largest: a tenth of them may lie farther, or be predicted worse.
+"""Share of the evidence from which a family of smaller cells may name where a change is."""
+
 _USUAL_LARGEST = 0.9
+"""The quantile over rows that stands for the usual largest: a tenth of them may lie farther, or be predicted worse."""
+
+_QUARTILES = (0.25, 0.5, 0.75)
+"""Where the quarters of a column of the state end."""
+
 _FARTHEST = 3.0
 """Scores are cut here, so that no single step is evidence enough: a wall that the reference never met is no change."""
 
@@ -192,6 +199,15 @@ def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: f
     return False
 
 
+class _Verdict(NamedTuple):
+    """What bets have won by."""
+
+    family: int
+    cell: int  # of this family
+    rows_since: int  # after the row with which the change began
+    evidence: float  # in units of what is asked for a signal
+
+
 class _Bets:
     """Bets on normal scores in the cells of several families: all rows, each state, each state and action.
 
@@ -212,8 +228,8 @@ class _Bets:
         self._last_rows.extend(zip(cells, scores, strict=True))
         return bool(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
 
-    def verdict(self) -> tuple[int, int, int, float]:
-        """Return the family and the cell that hold the change, the rows after its beginning, and the evidence."""
+    def verdict(self) -> _Verdict:
+        """Return where the change is, and when it began."""
         # The last family, those of the smallest cells, that holds a good part of the evidence.
         family = int(np.flatnonzero(self._evidence >= _NAMING_SHARE * self._evidence.max())[-1])
         cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
@@ -223,7 +239,11 @@ class _Bets:
         logs = np.where(cells == cell, constant + slope * scores + curve * scores**2, 0.0)
         # The likeliest beginning: the largest product of the winning bet from there on.
         began = int(np.argmax(np.cumsum(logs[::-1])[::-1]))
-        return family, int(cell), len(logs) - 1 - began, float(self._evidence.max() / self.limit)
+        return _Verdict(family, int(cell), len(logs) - 1 - began, float(self._evidence.max() / self.limit))
+
+
+_STATES, _PAIRS = 1, 2
+"""Families of a `_DiscreteWatcher` after that of all rows: each state, and each state with an action."""
 
 
 class _DiscreteWatcher:
@@ -248,17 +268,28 @@ class _DiscreteWatcher:
 
     def _report(self, step: int) -> DynamicsChanged:
         """Say where and since when, and forget what no longer holds."""
-        family, cell, since, evidence = self._bets.verdict()
-        per_cell = {0: self._sizes[2], 1: self.n_actions, 2: 1}[family]
-        for pair in [p for p in self._counts if p // per_cell == cell]:
+        family, cell, rows_since, evidence = self._bets.verdict()
+        # 1. Forget the pairs of the cell.
+        pairs_per_cell = self._sizes[_PAIRS] // self._sizes[family]
+        for pair in [pair for pair in self._counts if pair // pairs_per_cell == cell]:
             del self._counts[pair]
         self._bets = _Bets(self._sizes, self.run_length)
-        state, action = divmod(cell, self.n_actions) if family == 2 else (cell if family else None, None)
-        state = None if state is None else state + self.first_state
-        action = None if action is None else action + self.first_action
+        # 2. The state, and perhaps the action, of the cell.
+        state: int | None = None
+        action: int | None = None
+        if family == _STATES:
+            state = self.first_state + cell
+        elif family == _PAIRS:
+            state, action = self.first_state + cell // self.n_actions, self.first_action + cell % self.n_actions
         words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
         return DynamicsChanged(
-            step, max(1, step - since), ", ".join(words) or "everywhere", state, action, {}, evidence
+            step=step,
+            since=max(1, step - rows_since),
+            region=", ".join(words) or "everywhere",
+            state=state,
+            action=action,
+            bounds={},
+            evidence=evidence,
         )
 
     def _rank(self, pair: int, outcome: int) -> float:
@@ -269,6 +300,11 @@ class _DiscreteWatcher:
         tied = frequency + sum(n for other, n in seen.items() if other != outcome and n == frequency)
         seen[outcome] = frequency
         return (commoner + self.rng.random() * tied) / (total + 1)
+
+
+_BY_ACTION, _BY_COLUMN = 1, 2
+"""Divisions of a `_BoxWatcher` after that of all rows: by action; by the first column of the state, and after it by
+the others."""
 
 
 class _BoxWatcher:
@@ -286,53 +322,83 @@ class _BoxWatcher:
         self.run_length, self.rng = run_length, rng
         self._model: _LocalLinear | None = None
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
-        self._looks = [0, 0]
+        # Since the reference was looked at last: rows, and how many of them were predicted.
+        self._n_rows = self._n_predicted = 0
 
     def watch(self, rows: list[Transition], step: int) -> DynamicsChanged | None:
         """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
-        taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
-        self._rows = (self._rows + taken)[-MOST_REFERENCES * self.reference_steps :]
+        vectors = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
+        self._rows = (self._rows + vectors)[-MOST_REFERENCES * self.reference_steps :]
         if self._model is None:
             if len(self._rows) >= self.reference_steps:
                 self._learn()
             return None
-        states, actions, moves = _columns(taken)
+        states, actions, moves = _states_actions_moves(vectors)
         errors, is_predicted = self._model.errors(states, actions, moves)
-        self._looks = [self._looks[0] + len(is_predicted), self._looks[1] + int(is_predicted.sum())]
         # Without a change the noise alone is standard normal.
-        scores = np.clip(errors + self.rng.normal(size=errors.shape), -_FARTHEST, _FARTHEST)
+        scores = np.clip(errors + self.rng.normal(size=errors.shape), -_FARTHEST, _FARTHEST)  # (n, dim)
         dim = states.shape[1]
-        quarters = [np.searchsorted(e, column) for e, column in zip(self._edges, states.T, strict=True)]
-        cells = np.repeat(np.column_stack([np.zeros_like(actions), actions, *quarters]), dim, axis=1)
-        if self._bets.add(cells[is_predicted], np.tile(scores, 2 + dim)[is_predicted]):
+        quarters = [np.searchsorted(edges, column) for edges, column in zip(self._edges, states.T, strict=True)]
+        divisions = np.column_stack([np.zeros_like(actions), actions, *quarters])  # (n, 2 + dim)
+        # A family for each error in each division, in the order of `_family_sizes`.
+        cells, scores = np.repeat(divisions, dim, axis=1), np.tile(scores, 2 + dim)
+        if self._bets.add(cells[is_predicted], scores[is_predicted]):
             return self._report(step)
-        if self._looks[0] >= self.reference_steps:
-            if self._looks[1] < PREDICTED_SHARE * self._looks[0]:
+        self._n_rows += len(is_predicted)
+        self._n_predicted += int(is_predicted.sum())
+        if self._n_rows >= self.reference_steps:
+            if self._n_predicted < PREDICTED_SHARE * self._n_rows:
                 self._learn()
-            self._looks = [0, 0]
+            self._n_rows = self._n_predicted = 0
         return None
 
     def _report(self, step: int) -> DynamicsChanged:
-        family, cell, since, evidence = self._bets.verdict()
-        kind, where = family // len(self._edges), "everywhere"
+        """Say where and since when, and wait for a new reference."""
+        family, cell, rows_since, evidence = self._bets.verdict()
+        dim = len(self._edges)
+        division, region = family // dim, "everywhere"
         bounds: dict[str, Any] = {}
-        if kind == 1:
-            bounds, where = {"action": (cell + self.first_action,)}, f"action {cell + self.first_action}"
-        elif kind > 1:
-            low, high = [-np.inf, *self._edges[kind - 2], np.inf][cell : cell + 2]
-            name = f"state{kind - 2}"
-            bounds, where = {name: (float(low), float(high))}, f"{low:.3g} < {name} <= {high:.3g}"
+        if division == _BY_ACTION:
+            action = cell + self.first_action
+            bounds, region = {"action": (action,)}, f"action {action}"
+        elif division >= _BY_COLUMN:
+            column = division - _BY_COLUMN
+            low, high = [-np.inf, *self._edges[column], np.inf][cell : cell + 2]
+            name = f"state{column}"
+            bounds, region = {name: (float(low), float(high))}, f"{low:.3g} < {name} <= {high:.3g}"
         self._model, self._rows = None, []
-        # Rows that were not passed on are so few that they do not move the beginning.
-        return DynamicsChanged(step, max(1, step - since), where, None, None, bounds, evidence)
+        return DynamicsChanged(
+            step=step,
+            # Rows that were not passed on are so few that they do not move the beginning.
+            since=max(1, step - rows_since),
+            region=region,
+            state=None,
+            action=None,
+            bounds=bounds,
+            evidence=evidence,
+        )
 
     def _learn(self) -> None:
-        states, actions, moves = _columns(self._rows)
+        """Take the last rows as the reference."""
+        states, actions, moves = _states_actions_moves(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
-        self._edges = np.quantile(states, [0.25, 0.5, 0.75], axis=0).T
-        dim = states.shape[1]
-        self._bets = _Bets([1] * dim + [self.n_actions] * dim + [4] * dim * dim, self.run_length)
-        self._looks = [0, 0]
+        self._edges = np.quantile(states, _QUARTILES, axis=0).T  # (dim, 3)
+        self._bets = _Bets(self._family_sizes(states.shape[1]), self.run_length)
+        self._n_rows = self._n_predicted = 0
+
+    def _family_sizes(self, dim: int) -> list[int]:
+        """Return the number of cells of each family: of each error for all rows, by action, and by each column."""
+        n_quarters = len(_QUARTILES) + 1
+        return [1] * dim + [self.n_actions] * dim + [n_quarters] * dim * dim
+
+
+class _NearestRows(NamedTuple):
+    """The rows of the reference that have an action."""
+
+    tree: cKDTree
+    states: FloatArray  # (n, dim), scaled
+    moves: FloatArray  # (n, dim)
+    farthest: float  # beyond this distance from its last neighbour a row is not predicted
 
 
 class _LocalLinear:
@@ -340,7 +406,7 @@ class _LocalLinear:
 
     def __init__(self, states: FloatArray, actions: IntArray, moves: FloatArray, dither: float) -> None:
         self._units = np.maximum(states.std(axis=0), _LEAST_SPREAD)
-        self._parts: dict[int, tuple[cKDTree, FloatArray, FloatArray, float]] = {}
+        self._rows_by_action: dict[int, _NearestRows] = {}
         self._noise = np.ones(moves.shape[1])
         scaled, misfits = states / self._units, []
         for action in np.unique(actions):
@@ -348,43 +414,43 @@ class _LocalLinear:
             if len(rows) < 4 * self._neighbours(states):
                 continue
             # Errors at every second row show what the prediction misses.
-            half = self._part(scaled[rows[::2]], moves[rows[::2]])
-            predicted, _, is_predicted = self._predict(half, scaled[rows[1::2]])
+            fitted, others = rows[::2], rows[1::2]
+            half = self._nearest_rows(scaled[fitted], moves[fitted])
+            predicted, _, is_predicted = self._predict(half, scaled[others])
             if is_predicted.any():
-                misfits.append(np.abs(predicted - moves[rows[1::2]])[is_predicted])
-                self._parts[int(action)] = self._part(scaled[rows], moves[rows])
+                misfits.append(np.abs(predicted - moves[others])[is_predicted])
+                self._rows_by_action[int(action)] = self._nearest_rows(scaled[rows], moves[rows])
         missed = np.quantile(np.concatenate(misfits), _USUAL_LARGEST, axis=0) if misfits else np.zeros(moves.shape[1])
         self._noise = np.maximum(np.maximum(dither * moves.std(axis=0), MISFITS * missed), _LEAST_SPREAD)
 
     def errors(self, states: FloatArray, actions: IntArray, moves: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return errors in units of the noise, and which rows have neighbours."""
         errors, is_predicted = np.zeros_like(moves), np.zeros(len(states), bool)
-        for action, part in self._parts.items():
+        for action, reference in self._rows_by_action.items():
             rows = np.flatnonzero(actions == action)
             if len(rows):
-                predicted, misfit, is_predicted[rows] = self._predict(part, states[rows] / self._units)
+                predicted, misfit, is_predicted[rows] = self._predict(reference, states[rows] / self._units)
                 # Where the neighbours themselves are fitted badly, at a wall for example, more noise is due.
                 errors[rows] = (moves[rows] - predicted) / np.maximum(self._noise, MISFITS * misfit)
         return errors, is_predicted
 
     @staticmethod
     def _neighbours(states: FloatArray) -> int:
+        """Return how many rows a linear function is fitted to: three for each of its coefficients."""
         return 3 * (int(states.shape[1]) + 1)
 
-    def _part(self, scaled: FloatArray, moves: FloatArray) -> tuple[cKDTree, FloatArray, FloatArray, float]:
+    def _nearest_rows(self, scaled: FloatArray, moves: FloatArray) -> _NearestRows:
         tree = cKDTree(scaled)
         distances, _ = tree.query(scaled, k=min(self._neighbours(scaled), len(scaled)))
-        return tree, scaled, moves, float(np.quantile(distances[:, -1], _USUAL_LARGEST))
+        return _NearestRows(tree, scaled, moves, float(np.quantile(distances[:, -1], _USUAL_LARGEST)))
 
-    def _predict(
-        self, part: tuple[cKDTree, FloatArray, FloatArray, float], scaled: FloatArray
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def _predict(self, reference: _NearestRows, scaled: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return displacements, what the fit misses among the neighbours (root mean square), and which are known."""
-        tree, reference_rows, moves, farthest = part
-        distances, near = tree.query(scaled, k=min(self._neighbours(reference_rows), len(reference_rows)))
-        predicted, misfit, leverage = _local_fits(reference_rows, moves, near, scaled)
+        n_neighbours = min(self._neighbours(reference.states), len(reference.states))
+        distances, near = reference.tree.query(scaled, k=n_neighbours)
+        predicted, misfit, leverage = _local_fits(reference.states, reference.moves, near, scaled)
         # Beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
-        return predicted, misfit, (distances[:, -1] <= farthest) & (leverage <= 1.0)
+        return predicted, misfit, (distances[:, -1] <= reference.farthest) & (leverage <= 1.0)
 
 
 @njit(nogil=True)
@@ -413,6 +479,10 @@ def _vector(observation: Any) -> FloatArray:
     return np.asarray(observation, np.float64).reshape(-1)
 
 
-def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, IntArray, FloatArray]:
+def _states_actions_moves(
+    rows: list[tuple[FloatArray, int, FloatArray]],
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Return states (n, dim), actions (n,) and displacements (n, dim) of states, actions and next states."""
     states = np.array([state for state, _, _ in rows])
-    return states, np.array([a for _, a, _ in rows]), np.array([upcoming for _, _, upcoming in rows]) - states
+    actions = np.array([action for _, action, _ in rows])
+    return states, actions, np.array([upcoming for _, _, upcoming in rows]) - states
