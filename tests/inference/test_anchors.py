@@ -165,12 +165,12 @@ def test_regressions_of_many_rows_are_those_of_few(monkeypatch):
     targets = np.column_stack([np.sin(2 * x[:, 0]), x[:, 0] * x[:, 1]]) + 0.3 * rng.normal(size=(400, 2))
     few = Smoother(x, [False, False]).residuals(targets)
     monkeypatch.setattr(many_rows, "EXACT_ROWS", 100)
-    monkeypatch.setattr("condcs._regression.smoother._JUDGED", 300)
+    monkeypatch.setattr("condcs._regression.smoother._MOST_JUDGED_ROWS", 300)
     large = Smoother(x, [False, False])
     assert large.designs[0].basis.dtype == np.float32
     for found, expected in zip(large.residuals(targets), few, strict=True):
         assert np.all(np.sqrt(np.mean((found - expected) ** 2, axis=0)) < 0.05)
-    monkeypatch.setattr("condcs._regression.smoother._JUDGED", 400)
+    monkeypatch.setattr("condcs._regression.smoother._MOST_JUDGED_ROWS", 400)
     for found, expected in zip(Smoother(x, [False, False]).residuals(targets), few, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -100,7 +100,7 @@ def test_what_regressions_use_up_is_missing_from_the_signs_of_the_data(monkeypat
     signs of 1 it is 1.3.
     """
     monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", np.array([1e-3]))
-    monkeypatch.setattr("condcs._regression.smoother.GAIN", np.inf)
+    monkeypatch.setattr("condcs._regression.smoother.NEEDED_ERROR_RATIO", np.inf)
     # Sums over pairs are not looked at here: features that cost nothing.
     monkeypatch.setattr("condcs._inference.responses._kernel_features", lambda values, *_: values)
     rng = np.random.default_rng(0)

@@ -179,16 +179,16 @@ def test_whole_clusters_change_sides_with_the_probability_of_their_x():
     x = np.repeat(rng.normal(size=(60, 1)), 4, axis=0) + 0.8 * labels[:, None]
     means = ClusterMeans(clusters)
     units = designs_of_clusters(Smoother(x, [False]).designs, means)
-    found = fitted_propensity(units, labels[means.first], 2, rng, clusters)
+    found = fitted_propensity(units, labels[means.first_rows], 2, rng, clusters)
     drawn = found.draw(200, rng)
     assert drawn.shape == (200, 240)
-    assert np.array_equal(drawn, drawn[:, means.first][:, clusters])
-    share = drawn[:, means.first].mean(axis=0)
+    assert np.array_equal(drawn, drawn[:, means.first_rows][:, clusters])
+    share = drawn[:, means.first_rows].mean(axis=0)
     # 200 draws: a share is off by more than 0.16 (4.5 standard deviations) once in 100,000.
     assert np.abs(share - found.probabilities[:, 1]).max() < 0.16
     u = found.surprises_by_rows(drawn)(slice(None))[0]
     assert u.shape == (240, 200)
-    np.testing.assert_array_equal(u, u[means.first][clusters])
+    np.testing.assert_array_equal(u, u[means.first_rows][clusters])
 
 
 def test_fits_are_judged_by_clusters_left_out(monkeypatch):

@@ -7,14 +7,15 @@ u = t - s(x). Then means over the common support are weighted by s (1 - s), and 
 
 For any function r of a row with means m0(x) and m1(x) in the samples, the means over the common support of these are
 estimated by the sums of ``u^2 m0 + (1 - t) s (r - m0)`` and of ``u^2 m1 + t (1 - s) (r - m1)``, each over the sum of
-u^2. Errors of s and of m0, m1 enter only in the second order; every row, or cluster of rows, is left out of the fits
-that it is put into.
+u^2. Errors of s and of m0, m1 enter only in the second order; the fits at a row are made without it, or without its
+cluster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, stdtrit
@@ -33,12 +34,12 @@ _LEAST_SHARE = 1e-3
 _LEAST_PROBABILITY = 1e-6
 """Probabilities are kept so far from 0 and 1, where their log-odds would be infinite."""
 
-_FREEDOM = 2.0, 1e6
+_LEAST_FREEDOM, _MOST_FREEDOM = 2.0, 1e6
 """Degrees of freedom of an interval. Where one row decides an estimate it would have 1 or less, and an interval of 95%
 would reach 12.7 standard errors or more; with 2 it reaches 4.3. From a million on, quantiles are those of a normal
 distribution to six digits."""
 
-_ENTRIES = 2**18
+_RESAMPLED_ENTRIES = 2**18
 """Entries of the arrays of resamples that are held at once; more of them do not fit into the cache."""
 
 
@@ -47,19 +48,19 @@ class CommonSupport:
     """Rows of two samples, one after the other, and where both have some."""
 
     smoother: Smoother  # for the inputs of all rows
-    second: BoolArray  # n: which rows are of the second sample
+    second: BoolArray  # (n,): which rows are of the second sample
     odds: LeftOutFit  # log-odds of the second sample at each row's x, if both samples weighed the same
-    weights: FloatArray  # n: weights of the rows, such that the samples weigh the same; their sum is 1
+    weights: FloatArray  # (n,): weights of the rows, such that the samples weigh the same; their sum is 1
     units: Units  # what is drawn as a whole; the units of the first sample have the lower numbers
 
     def design(self, target: FloatArray) -> Design:
-        """Return the functions of x that do best for a target and for its difference between the samples."""
+        """Return the functions of x that do best for a target (n,) and for its difference between the samples."""
         residuals = self.smoother.residuals(target[:, None]).left_out[:, 0]
         # Residuals of the target, with the sign of the sample, follow the difference; both errors are in one unit.
-        sign = (self.second - self.second.mean()) / self.second.std()
-        both = np.column_stack([target, sign * residuals])
+        sign = (self.second - self.second.mean()) / self.second.std()  # (n,)
+        target_and_difference = np.column_stack([target, sign * residuals])  # (n, 2)
         with one_blas_thread():
-            return min(self.smoother.designs, key=lambda design: left_out_error(design, both, self.units))
+            return min(self.smoother.designs, key=lambda d: left_out_error(d, target_and_difference, self.units))
 
     def regressions(self, target: FloatArray, design: Design) -> tuple[LeftOutFit, LeftOutFit]:
         """Regress a target on x in each sample: two fits at all rows, the one of the first sample first."""
@@ -69,25 +70,25 @@ class CommonSupport:
             return first, ridge_of_sample(functions, target, self.second, self.units)
 
     def residuals(self, target: FloatArray, design: Design) -> FloatArray:
-        """Return a target minus its mean given x in the row's sample (n), each unit left out of the fit.
+        """Return a target minus its mean given x in the row's sample (n,), each unit left out of the fit.
 
-        Where few rows know less of their mean than the many rows of the other sample, what is regressed is the
-        difference from the regression of the other sample. Of few rows alone hardly anything can be fitted, and what is
-        left of the mean would pass for noise: 2.7 times as much in 20 rows as in 300, at the same noise.
+        In each sample the target itself is regressed, or its difference from the regression of the other sample:
+        whichever leaves less. Of few rows alone hardly anything can be fitted, and what is left of the mean would pass
+        for noise (2.7 times as much in 20 rows as in 300, at the same noise); many rows of the other sample know more.
         """
         residuals = np.empty(len(target))
-        of_first, of_second = self.regressions(target, design)
-        for sample, of_sample, other in ((~self.second, of_first, of_second), (self.second, of_second, of_first)):
-            difference = target - other.values
+        in_first, in_second = self.regressions(target, design)
+        for sample, in_sample, in_other in ((~self.second, in_first, in_second), (self.second, in_second, in_first)):
+            difference = target - in_other.values  # (n,)
             with one_blas_thread():
                 of_difference = ridge_of_sample(design.functions, difference, sample, self.units)
-            by_itself = (target - of_sample.values)[sample]
+            by_itself = (target - in_sample.values)[sample]
             by_difference = (difference - of_difference.values)[sample]
             residuals[sample] = min(by_itself, by_difference, key=lambda r: float(r @ r))
         return residuals
 
     def difference(self, target: FloatArray, design: Design, folds: IntArray) -> FloatArray:
-        """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
+        """Return the second sample's regression of a target minus the first's (n,), at each fold from the others."""
         difference = np.empty(len(target))
         with one_blas_thread():
             functions = design.functions
@@ -98,21 +99,21 @@ class CommonSupport:
                 difference[inside] = (second.values - first.values)[inside]
         return difference
 
-    def folds(self, count: int, rng: np.random.Generator) -> IntArray:
-        """Deal the units of each sample out to so many folds, and return the fold of each row."""
-        first, second = self._sizes
-        return np.concatenate([rng.permutation(n) % count for n in (first, second)])[self.units.numbers]
+    def folds(self, n_folds: int, rng: np.random.Generator) -> IntArray:
+        """Deal the units of each sample out to so many folds, and return the fold of each row (n,)."""
+        fold_of_unit = np.concatenate([rng.permutation(count) % n_folds for count in self._unit_counts])
+        return fold_of_unit[self.units.unit_of_row]
 
-    def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
-        """Return how often each row is drawn (n x count) if units of each sample are drawn again with replacement."""
-        return np.concatenate([times_drawn(size, count, rng) for size in self._sizes])[self.units.numbers]
+    def redrawn_weights(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Return how often each row is drawn (n x draws) if units of each sample are drawn again with replacement."""
+        of_units = np.concatenate([times_drawn(count, n_draws, rng) for count in self._unit_counts])
+        return of_units[self.units.unit_of_row]
 
     @cached_property
-    def _sizes(self) -> tuple[int, int]:
-        """Units of each sample; those of the first come first."""
-        numbers = self.units.numbers
-        first = int(numbers[~self.second].max()) + 1
-        return first, int(numbers.max()) + 1 - first
+    def _unit_counts(self) -> tuple[int, int]:
+        """How many units each sample has; those of the first come first."""
+        of_first = int(self.units.unit_of_row[~self.second].max()) + 1
+        return of_first, self.units.n_units - of_first
 
 
 def common_support(
@@ -126,8 +127,8 @@ def common_support(
 ) -> CommonSupport:
     """Estimate where two samples, one after the other in the pool, both have rows.
 
-    A propensity that has been fitted before is used as it is. Rows may have weights, and belong to clusters 0, 1, ...,
-    those of the first sample first.
+    `sizes` are the rows of each sample. A propensity that has been fitted before is used as it is. Rows may have
+    weights, and belong to clusters 0, 1, ..., those of the first sample first.
     """
     second = np.repeat([False, True], sizes)
     if propensity is None:
@@ -135,30 +136,32 @@ def common_support(
         propensity = chosen_propensity(None, smoother.numbers, smoother, clusters, labels, 2, rng)
     units = Units(len(second), clusters)
     with one_blas_thread():
-        odds = _odds(propensity, second, units)
+        odds = _left_out_odds(propensity, second, units)
     weights = np.ones(len(second)) if weights is None else np.asarray(weights, np.float64)
     # The samples weigh the same.
     weights = weights / np.where(second, 2 * weights[second].sum(), 2 * weights[~second].sum())
     return CommonSupport(smoother, second, odds, weights, units)
 
 
-def _odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit:
+def _left_out_odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit:
     """Log-odds of a fitted ridge logistic regression of units, each left out of the fit, to first order."""
     (fit,) = propensity.fits
-    first = slice(None) if units.means is None else units.means.first
-    second = second[first]
-    p = np.clip(propensity.probabilities[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+    first_rows = slice(None) if units.means is None else units.means.first_rows
+    t = second[first_rows]  # (units,)
+    p = np.clip(propensity.probabilities[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)  # (units,)
     variance = p * (1 - p)
-    terms = fit.design.terms(slice(None))
-    solved = terms @ fit.inverse
+    terms = fit.design.terms(slice(None))  # (units, 1 + p)
+    solved = terms @ fit.inverse  # (units, 1 + p)
     leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - LEAST_ONE_MINUS_LEVERAGE)
-    values = np.log(p / (1 - p)) - (second - p) / variance * leverage / (1 - leverage)
+    # One step of Newton's method from the fit of all units to that without one.
+    odds = np.log(p / (1 - p)) - (t - p) / variance * leverage / (1 - leverage)  # (units,)
     # From shares of the pool to shares of two samples of equal weight.
-    values -= np.log(second.sum() / (~second).sum())
-    right = solved * (second - p)[:, None]
+    odds -= np.log(t.sum() / (~t).sum())
+    # A weight v more of a unit adds v times its residual to the gradient; each row of a unit has its part of that.
+    pulls = solved * (t - p)[:, None]
     if units.means is not None:
-        right /= units.means.sizes[:, None]
-    return LeftOutFit(units.of_rows(values), units.of_rows(terms), units.of_rows(right), units)
+        pulls /= units.means.row_counts[:, None]
+    return LeftOutFit(units.of_rows(odds), units.of_rows(terms), units.of_rows(pulls), units)
 
 
 def share(odds: FloatArray) -> FloatArray:
@@ -170,68 +173,97 @@ def share(odds: FloatArray) -> FloatArray:
 class MeansOnSupport:
     """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample."""
 
-    observed: FloatArray  # 4
-    redrawn: FloatArray  # 4 x B: the same with rows drawn again, and regressions that follow to first order
-    influence: FloatArray  # 4 x units: what each unit adds to the error of the means, to first order
+    observed: FloatArray  # (4,)
+    redrawn: FloatArray  # (4, B): the same with units drawn again, and regressions that follow to first order
+    influence: FloatArray  # (4, units): what each unit adds to the error of the means, to first order
 
     @classmethod
     def of(
         cls,
         support: CommonSupport,
         column: FloatArray,
-        count: int,
+        n_resamples: int,
         rng: np.random.Generator,
     ) -> MeansOnSupport:
-        """Estimate them, after a regression of the column in each sample."""
-        fits = (support.odds, *support.regressions(column, support.design(column)))
-        terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
-        observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
-        influence = [
-            support.units.sums((a - m * b)[:, 0] / b.sum()) for (a, b), m in zip(terms, observed[:, 0], strict=True)
-        ]
+        """Estimate them, after a regression of the column (n,) in each sample."""
+        in_first, in_second = support.regressions(column, support.design(column))
+        fits = (support.odds, in_first, in_second)
+        means = _weighted_means(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        # The error of a ratio of sums a / b, to first order: what a row adds to (a - m b) / b, with m the ratio.
+        influence = []
+        for mean in means:
+            of_rows = (mean.numerators - mean.values * mean.denominators)[:, 0] / mean.denominators.sum()  # (n,)
+            influence.append(support.units.sums(of_rows))
+        drawn = support.redrawn_weights(n_resamples, rng)  # (n, B)
         redrawn = []
-        drawn = support.redrawn_weights(count, rng)  # n x B
-        for times in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1):
+        for times in np.array_split(drawn, max(1, drawn.size // _RESAMPLED_ENTRIES), axis=1):  # (n, a part of B)
             weights = support.weights[:, None] * times
-            terms = _terms(support, column, weights, *(fit.redrawn(times - 1) for fit in fits))
-            redrawn.append([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
-        return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
+            of_draws = _weighted_means(support, column, weights, *(fit.redrawn(times - 1) for fit in fits))
+            redrawn.append([mean.values for mean in of_draws])
+        return cls(
+            np.array([float(mean.values[0]) for mean in means]),
+            np.concatenate(redrawn, axis=1),
+            np.array(influence),
+        )
 
 
-def _terms(
+class _WeightedMean(NamedTuple):
+    """A mean as a ratio of two sums over the rows, for each of B weightings."""
+
+    numerators: FloatArray  # (n, B)
+    denominators: FloatArray  # (n, B)
+
+    @property
+    def values(self) -> FloatArray:
+        """The mean (B,)."""
+        return np.asarray(self.numerators.sum(axis=0) / self.denominators.sum(axis=0))
+
+
+def _weighted_means(
     support: CommonSupport,
     column: FloatArray,
     weights: FloatArray,
     odds: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Return what the rows add to each of the four means, a numerator and a denominator (n x B each).
+    m0: FloatArray,
+    m1: FloatArray,
+) -> list[_WeightedMean]:
+    """Return the four means of `MeansOnSupport`.
 
-    There is one column for each column of weights and fits. `first` and `second` are the regressions in the samples.
+    The column is (n,). Weights of the rows, log-odds of the second sample, and regressions of the column in the first
+    sample (m0) and in the second (m1) are (n, B), one column for each weighting.
     """
-    t, s, r = support.second[:, None], share(odds), column[:, None]
-    squares = weights * (t - s) ** 2
-    lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
-    upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
-    of_first, of_second = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
-    return [(of_first * r, of_first), (lower, squares), (upper, squares), (of_second * r, of_second)]
+    t, s, r = support.second[:, None], share(odds), column[:, None]  # (n, 1), (n, B), (n, 1)
+    in_first, in_second = np.where(t, 0.0, weights), np.where(t, weights, 0.0)  # (n, B) each
+    squares = weights * (t - s) ** 2  # u^2
+    # u^2 m0 + (1 - t) s (r - m0), and u^2 m1 + t (1 - s) (r - m1)
+    first_on_common = squares * m0 + np.where(t, 0.0, weights * s) * (r - m0)
+    second_on_common = squares * m1 + np.where(t, weights * (1 - s), 0.0) * (r - m1)
+    return [
+        _WeightedMean(in_first * r, in_first),
+        _WeightedMean(first_on_common, squares),
+        _WeightedMean(second_on_common, squares),
+        _WeightedMean(in_second * r, in_second),
+    ]
 
 
-def times_drawn(size: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Return how often each of some units is drawn (size x count) if as many are drawn with replacement."""
-    drawn = rng.integers(size, size=(size, count)) * count + np.arange(count)
-    return np.bincount(drawn.reshape(-1), minlength=size * count).reshape(size, count).astype(np.float64)
+def times_drawn(n_units: int, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return how often each unit is drawn (units x draws) if as many as there are are drawn with replacement."""
+    drawn = rng.integers(n_units, size=(n_units, n_draws))
+    # A cell for each unit and draw, counted in one call.
+    cells = drawn * n_draws + np.arange(n_draws)
+    counts = np.bincount(cells.reshape(-1), minlength=n_units * n_draws)
+    return counts.reshape(n_units, n_draws).astype(np.float64)
 
 
 def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[IntArray, tuple[int, int]]:
     """Draw at most so many rows of each of two samples of a pool; return the rows, and how many of each sample."""
-    rows, start = [], 0
+    rows_by_sample, start = [], 0
     for size in sizes:
         drawn = np.arange(size) if size <= most else np.sort(rng.choice(size, most, replace=False))
-        rows.append(start + drawn)
+        rows_by_sample.append(start + drawn)
         start += size
-    return np.concatenate(rows), (len(rows[0]), len(rows[1]))
+    first, second = rows_by_sample
+    return np.concatenate(rows_by_sample), (len(first), len(second))
 
 
 def student_quantile(confidence_level: float, influence: FloatArray) -> float:
@@ -241,8 +273,8 @@ def student_quantile(confidence_level: float, influence: FloatArray) -> float:
     influences (Satterthwaite).
     """
     squares = influence**2
-    total = float(squares.sum())
-    spread = float((squares**2).sum()) - total**2 / len(squares)
-    freedom = 2 * total**2 / spread if spread > 0 else np.inf
-    least, most = _FREEDOM
-    return float(stdtrit(min(max(freedom, least), most), (1 + confidence_level) / 2))
+    variance = float(squares.sum())
+    spread = float((squares**2).sum()) - variance**2 / len(squares)
+    freedom = 2 * variance**2 / spread if spread > 0 else np.inf
+    freedom = min(max(freedom, _LEAST_FREEDOM), _MOST_FREEDOM)
+    return float(stdtrit(freedom, (1 + confidence_level) / 2))

@@ -228,7 +228,7 @@ def chosen_propensity(
         means = ClusterMeans(clusters)
         designs = designs_of_clusters(smoother.designs, means)
         probabilities = None if probabilities is None else means(probabilities)
-        labels = labels[means.first]
+        labels = labels[means.first_rows]
     if probabilities is None:
         return fitted_propensity(designs, labels, n_samples, rng, clusters)
     return propensity_of_caller(probabilities, designs, labels, rng, clusters)

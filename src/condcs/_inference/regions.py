@@ -196,7 +196,7 @@ def _under_redrawn(
     first: IntArray | slice = slice(None)
     if adjustment.clusters is not None:
         clusters = ClusterMeans(adjustment.clusters)
-        first, functions = clusters.first, np.asarray(clusters.sums @ functions)
+        first, functions = clusters.first_rows, np.asarray(clusters.sums @ functions)
     with one_blas_thread():
         refitted = propensity.net_of_refit(functions)
         sums = [(adjustment.labels[first] - p)[None] @ functions]

@@ -32,7 +32,7 @@ from condcs._inference.views import SignViews, view_weights, views_of_dependence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._regression.designs import DesignMaker, DesignSizes
 from condcs._regression.ridge import RIDGE_PENALTIES, left_out, ridge_shrinkages
-from condcs._regression.smoother import GAIN, RegressionOnX, Residuals
+from condcs._regression.smoother import NEEDED_ERROR_RATIO, RegressionOnX, Residuals
 from condcs._regression.standardised import StandardisedInputs
 
 _CACHE_BYTES = 2**28
@@ -90,7 +90,7 @@ class QuickSmoother(RegressionOnX):
         along = self.basis.T @ targets
         errors = np.maximum((targets**2).sum(axis=0) - self._explained @ along**2, 0.0) / self._squared_freedom
         # Of fits that are as good, the first one, of the simplest design, is taken.
-        chosen = (errors <= errors.min(axis=0) / GAIN).argmax(axis=0)
+        chosen = (errors <= errors.min(axis=0) / NEEDED_ERROR_RATIO).argmax(axis=0)
         residuals = targets - self.basis @ (self.shrinkages[chosen].T * along)
         return Residuals(residuals, left_out(residuals, self.leverages[chosen].T))
 

@@ -221,7 +221,7 @@ def weighted_units(views: SurpriseViews, weights: FloatArray | None, clusters: I
             return weighted
         summed = np.zeros_like(weighted)
         means = ClusterMeans(clusters)
-        summed[means.first] = means.sums @ weighted
+        summed[means.first_rows] = means.sums @ weighted
         return summed
 
     def weighted_kernel(kernel: PairKernel) -> PairKernel:

@@ -325,8 +325,8 @@ def principal_directions(functions: RealArray) -> tuple[FloatArray, FloatArray, 
 
 def designs_of_clusters(designs: list[Design], means: ClusterMeans) -> list[Design]:
     """Return the means of the functions of x over each cluster, and its size if sizes differ."""
-    sizes = in_deviations(np.log(means.sizes)[:, None])
-    further = [] if means.sizes.min() == means.sizes.max() else [sizes]
+    have_one_size = means.row_counts.min() == means.row_counts.max()
+    further = [] if have_one_size else [in_deviations(np.log(means.row_counts)[:, None])]
     return [design.of_clusters(means, further) for design in designs]
 
 

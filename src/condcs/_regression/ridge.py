@@ -26,9 +26,11 @@ def ridge_shrinkages(spectrum: FloatArray, penalties: RealArray, units: int) -> 
     """Return what ridge penalties keep along each direction (p x penalties), of fits that are not too flexible.
 
     A direction of squared length s is multiplied by s / (s + penalty); their sum is the fit's degrees of freedom.
+    Penalties with more of these than `MOST_FREEDOM` times the units have no column.
     """
-    shrinkages = spectrum[:, None] / (spectrum[:, None] + penalties)
-    return np.asarray(shrinkages[:, shrinkages.sum(axis=0) <= MOST_FREEDOM * units])
+    shrinkages = spectrum[:, None] / (spectrum[:, None] + penalties)  # (p, penalties)
+    freedom = shrinkages.sum(axis=0)
+    return np.asarray(shrinkages[:, freedom <= MOST_FREEDOM * units])
 
 
 class ClusterMeans:
@@ -43,30 +45,38 @@ class ClusterMeans:
     def __init__(self, clusters: IntArray) -> None:
         from scipy.sparse import csr_array
 
-        _, self.first, self.of_rows, self.sizes = np.unique(
+        # The first row of each cluster, the cluster of each row as 0, 1, ..., and the rows of each cluster.
+        _, self.first_rows, self.cluster_of_row, self.row_counts = np.unique(
             clusters, return_index=True, return_inverse=True, return_counts=True
         )
         n = len(clusters)
-        self.sums = csr_array((np.ones(n), (self.of_rows, np.arange(n))), shape=(len(self.sizes), n))
+        # As a matrix (clusters x n), whose product with columns sums them over the rows of each cluster.
+        self.sums = csr_array((np.ones(n), (self.cluster_of_row, np.arange(n))), shape=(len(self.row_counts), n))
 
     def __call__(self, columns: RealArray) -> FloatArray:
         """Return the means of columns (clusters x columns)."""
-        return np.asarray(self.sums @ columns) / self.sizes[:, None]
+        return np.asarray(self.sums @ columns) / self.row_counts[:, None]
 
 
 def left_out(
-    residuals: FloatArray, leverage: FloatArray, clusters: ClusterMeans | None = None, common: FloatArray | float = 0.0
+    residuals: FloatArray,
+    leverage: FloatArray,
+    clusters: ClusterMeans | None = None,
+    mean_of_hat: FloatArray | None = None,
 ) -> FloatArray:
     """Return residuals of linear smoothers with each row, or cluster of rows, left out of the fit.
 
-    The hat matrix of a cluster is taken as its mean (`common`, clusters x columns), which acts on the mean residual,
-    and what its diagonal (`leverage`, rows x columns) has more than that, which acts on the rest: exact for a cluster
-    of one row, and for rows that have the same x.
+    Residuals and leverages are (n x columns). Without clusters it is r / (1 - leverage).
+
+    With clusters, the block of the hat matrix that belongs to a cluster is taken as its mean (`mean_of_hat`, clusters x
+    columns), which acts on the mean residual, and what its diagonal (the leverage) has more than that, which acts on
+    the rest: exact for a cluster of one row, and for rows that have the same x.
     """
-    if clusters is None:
+    if clusters is None or mean_of_hat is None:
         return np.asarray(residuals / np.maximum(1 - leverage, LEAST_ONE_MINUS_LEVERAGE))
-    mean, common = clusters(residuals), np.asarray(common)
-    deviations = residuals - mean[clusters.of_rows]
-    deviations /= np.maximum(1 - leverage + common[clusters.of_rows], LEAST_ONE_MINUS_LEVERAGE)
-    means_left_out = mean / np.maximum(1 - clusters.sizes[:, None] * common, LEAST_ONE_MINUS_LEVERAGE)
-    return np.asarray(deviations + means_left_out[clusters.of_rows])
+    means = clusters(residuals)  # (clusters, columns)
+    deviations = residuals - means[clusters.cluster_of_row]  # (n, columns)
+    deviations /= np.maximum(1 - leverage + mean_of_hat[clusters.cluster_of_row], LEAST_ONE_MINUS_LEVERAGE)
+    # A block of m rows with the entry h throughout takes m h of a residual that they share.
+    means_left_out = means / np.maximum(1 - clusters.row_counts[:, None] * mean_of_hat, LEAST_ONE_MINUS_LEVERAGE)
+    return np.asarray(deviations + means_left_out[clusters.cluster_of_row])

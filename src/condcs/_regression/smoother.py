@@ -27,17 +27,19 @@ from condcs._regression.jumps import JumpBox, inside, jumps
 from condcs._regression.ridge import RIDGE_PENALTIES, ClusterMeans, left_out, ridge_shrinkages
 from condcs._regression.standardised import StandardisedInputs, in_deviations
 
-GAIN = 0.999
-"""A later design must reduce the error by this factor: of two equal ones the simpler is kept."""
+NEEDED_ERROR_RATIO = 0.999
+"""A fit must have less than this part of the smallest error of the fits before it: a constant, and the designs in their
+order, each with its penalties from the smallest on. Of designs that do equally well the simplest is kept, because it
+comes first, and of its penalties the smallest."""
 
-_JUDGED = 20_000
+_MOST_JUDGED_ROWS = 20_000
 """Rows by which the fits of a larger pool are compared: the mean of so many squared errors is known to 1%. The fits
 themselves are made of all rows; more rows here cost time and memory in proportion."""
-_SEARCHES = 3
-"""Searches for jumps, each in what those that were found before leave: a small jump shows only when a large one is
-followed. They end as soon as one finds nothing new."""
-_FREE = 10
-"""Unit of the indicators of jumps, in standard deviations: a function that is ten times as long is penalised a
+_MOST_SEARCHES = 3
+"""Searches for jumps, each in the residuals of a design that follows the jumps before: a small jump shows only when a
+large one is followed. They end as soon as one finds nothing new."""
+_LENGTH_OF_INDICATORS = 10
+"""Standard deviation that the indicators of jumps are given: a function that is ten times as long is penalised a
 hundredth as much. They are chosen by a test, and a penalty besides would leave a part of every jump."""
 
 
@@ -51,10 +53,17 @@ class Residuals(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Which fit of a target is the best."""
+    """A fit by the numbers of its design and of its penalty."""
 
     design: int
-    penalty: int  # its number among those that leave the design enough rows
+    penalty: int  # among those that the design may have, see `ridge_shrinkages`
+
+
+class _RidgeFits(NamedTuple):
+    """The fits of a design with its k penalties, the smallest penalty first."""
+
+    shrinkages: FloatArray  # (k, p): what the penalties keep along each direction
+    leverages: FloatArray  # (k, judged rows)
 
 
 class RegressionOnX(ABC):
@@ -129,7 +138,7 @@ class Smoother(RegressionOnX):
         is_large = self.rows > many_rows.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if is_large else np.float64)
         # What a fit is made of: rows, or clusters of them.
-        self._units = self.rows if clusters is None else int(clusters.max()) + 1
+        self._n_units = self.rows if clusters is None else int(clusters.max()) + 1
         self.judged: slice | IntArray = self._judged_rows() if is_large else slice(None)
         sizes = DesignSizes(single_columns=only_defence)
         self.designs = DesignMaker(self.inputs, sizes, self.judged, self._dtype).designs()
@@ -137,16 +146,17 @@ class Smoother(RegressionOnX):
     def _judged_rows(self) -> IntArray:
         """Return the rows by which fits of many rows are compared, whole clusters of them."""
         # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
-        count = min(_JUDGED * self._units // self.rows, self._units)
-        units = np.linspace(0, self._units - 1, count).astype(np.int64)
+        count = min(_MOST_JUDGED_ROWS * self._n_units // self.rows, self._n_units)
+        units = np.linspace(0, self._n_units - 1, count).astype(np.int64)
         return units if self._clusters is None else np.flatnonzero(np.isin(self._clusters, units))
 
     def following_jumps(self, targets: RealArray) -> Smoother:
         """Return regressions whose designs also have indicators of the places where targets jump; itself if none do.
 
         No smooth function follows a jump, and where two variables jump at the same places, both regressions are wrong
-        there in the same way. Jumps are looked for in what splines and products leave; bumps would blur them. Rows of a
-        cluster resemble one another, which looks like jumps where they share their x: with clusters none are sought.
+        there in the same way. Jumps of the targets (n, m) are looked for in what splines and products leave; bumps
+        would blur them. Rows of a cluster resemble one another, which looks like jumps where they share their x: with
+        clusters none are sought.
         """
         if self._clusters is not None:
             return self
@@ -154,27 +164,28 @@ class Smoother(RegressionOnX):
         boxes: list[JumpBox] = []
         # Products if there are any; of no columns there is no design.
         smooth_designs = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
-        for design in smooth_designs * _SEARCHES:
-            (extended,) = self._with_boxes([design], boxes)
+        for design in smooth_designs * _MOST_SEARCHES:
+            (following_boxes,) = self._with_indicators([design], boxes)
             with one_blas_thread():
-                further = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
+                residuals = following_boxes.residuals(targets, self.judged)
+                further = jumps(self.numbers[self.judged], residuals)
             if not set(further) - set(boxes):
                 break
             boxes = list(dict.fromkeys([*boxes, *further]))
         if not boxes:
             return self
         following = copy(self)
-        vars(following).pop("_leverages", None)
-        following.designs = self._with_boxes(self.designs, boxes)
+        vars(following).pop("_ridge_fits", None)  # those of the designs without indicators
+        following.designs = self._with_indicators(self.designs, boxes)
         return following
 
-    def _with_boxes(self, designs: list[Design], boxes: list[JumpBox]) -> list[Design]:
-        """Return designs with the indicators of some boxes."""
+    def _with_indicators(self, designs: list[Design], boxes: list[JumpBox]) -> list[Design]:
+        """Return designs with the indicators of some boxes as further functions."""
         if not boxes:
             return designs
         indicators = np.column_stack([inside(self.numbers, box) for box in boxes]).astype(self._dtype)
         with one_blas_thread():
-            return [design.with_functions(_FREE * in_deviations(indicators)) for design in designs]
+            return [design.with_functions(_LENGTH_OF_INDICATORS * in_deviations(indicators)) for design in designs]
 
     def residuals(self, targets: RealArray) -> Residuals:
         """Subtract from each target (n, m) the regression with the smallest error, by design and penalty."""
@@ -195,78 +206,88 @@ class Smoother(RegressionOnX):
         n = self.rows
         targets = targets - targets.mean(axis=0)  # (n, m)
         along = [design.along(targets) for design in self.designs]  # (p, m) each
-        fits = self._best_fits(targets, along)
-
-        # What no design explains is left as it is: the regression on a constant.
-        residuals = targets.astype(self._dtype)
-        without_row = (targets * (n / (n - 1))).astype(self._dtype)
+        best = self._best_fits(targets, along)
         chosen: dict[int, Fit] = {}
-        for target, fit in fits.items():
+        for target, fit in best.items():
             # Penalties come in order, the smallest first.
             chosen[target] = fit._replace(penalty=max(fit.penalty - smaller_penalties, 0))
+
+        # A target that no design explains has the regression on a constant, its mean.
+        in_sample = targets.astype(self._dtype)
+        unit_left_out = (targets * (n / (n - 1))).astype(self._dtype)
         # Targets with the same fit are done together.
         for fit in set(chosen.values()):
             columns = [target for target, fit_of_target in chosen.items() if fit_of_target == fit]
             of_rows = partial(self._residuals_of_rows, fit, targets, columns, along[fit.design][:, columns])
             chunks = many_rows.chunks(n, CHUNK_ROWS)
             with one_blas_thread():
-                for rows, (of_fit, deleted) in zip(chunks, over_rows(of_rows, n, CHUNK_ROWS), strict=True):
-                    residuals[rows, columns] = of_fit
-                    without_row[rows, columns] = deleted
-        return Residuals(residuals, without_row)
+                for rows, residuals in zip(chunks, over_rows(of_rows, n, CHUNK_ROWS), strict=True):
+                    in_sample[rows, columns] = residuals.in_sample
+                    unit_left_out[rows, columns] = residuals.left_out
+        return Residuals(in_sample, unit_left_out)
 
     def _best_fits(self, targets: RealArray, along: list[RealArray]) -> dict[int, Fit]:
-        """Return the fit of each target with the smallest error; targets that no fit explains have none."""
+        """Return the fit of each target with the smallest error; targets that no fit explains have none.
+
+        Targets are (n, m), and their inner products with the basis of each design (p, m).
+        """
         n = self.rows
-        judged = targets[self.judged]
+        judged = targets[self.judged]  # (judged, m)
         smallest = ((judged * (n / (n - 1))) ** 2).sum(axis=0)  # (m,): errors of the mean of all other rows
         fits: dict[int, Fit] = {}
         with one_blas_thread():
-            for d, (shrinkages, leverages) in enumerate(self._leverages):
+            for d, ridge_fits in enumerate(self._ridge_fits):
                 basis = np.asarray(self.designs[d].basis[self.judged], np.float64)  # (judged, p)
-                without_unit = self._left_out_by(basis)
-                for k, (shrinkage, leverage) in enumerate(zip(shrinkages, leverages, strict=True)):
+                leave_out = self._leaving_units_out(basis)
+                for k, (shrinkage, leverage) in enumerate(zip(*ridge_fits, strict=True)):
                     fitted = basis @ (shrinkage[:, None] * along[d])  # (judged, m)
                     residuals = np.subtract(judged, fitted, out=fitted)
-                    residuals = without_unit(residuals, leverage, shrinkage)
+                    residuals = leave_out(residuals, leverage, shrinkage)
                     errors = np.einsum("ij,ij->j", residuals, residuals)  # (m,)
-                    better = np.flatnonzero(errors < GAIN * smallest)
+                    better = np.flatnonzero(errors < NEEDED_ERROR_RATIO * smallest)
                     smallest[better] = errors[better]
                     fits |= dict.fromkeys(better.tolist(), Fit(d, k))
         return fits
 
     def _residuals_of_rows(
         self, fit: Fit, targets: RealArray, columns: list[int], along: RealArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return what a fit leaves of some rows, and the same with each left out of the fit."""
-        shrinkage = self._leverages[fit.design][0][fit.penalty]
-        basis = np.asarray(self.designs[fit.design].basis[rows], np.float64)
-        residuals = targets[rows, columns] - basis @ (shrinkage[:, None] * along)
-        leverage = 1 / self.rows + basis**2 @ shrinkage
+    ) -> Residuals:
+        """Subtract a fit from some columns of the targets (n, m), in some rows; `along` is that of these columns."""
+        shrinkage = self._ridge_fits[fit.design].shrinkages[fit.penalty]  # (p,)
+        basis = np.asarray(self.designs[fit.design].basis[rows], np.float64)  # (rows, p)
+        residuals = targets[rows, columns] - basis @ (shrinkage[:, None] * along)  # (rows, columns)
+        leverage = 1 / self.rows + basis**2 @ shrinkage  # (rows,)
         # Of more rows than fit into a chunk, clusters would be torn apart: rows are left out one by one.
-        without_unit = self._left_out_by(basis) if len(basis) == self.rows else _rows_left_out
-        return residuals, without_unit(residuals, leverage, shrinkage)
+        leave_out = self._leaving_units_out(basis) if len(basis) == self.rows else _leave_rows_out
+        return Residuals(residuals, leave_out(residuals, leverage, shrinkage))
 
     @cached_property
-    def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
-        """For each design the shrinkages of k penalties (k x p), and the leverages of the judged rows (k x rows)."""
+    def _ridge_fits(self) -> list[_RidgeFits]:
+        """The fits of each design with each penalty that it may have."""
         by_design = []
         for design in self.designs:
-            shrinkages = ridge_shrinkages(design.spectrum, RIDGE_PENALTIES, self._units).T
-            squares = np.asarray(design.basis[self.judged], np.float64) ** 2
-            by_design.append((shrinkages, 1 / self.rows + shrinkages @ squares.T))
+            shrinkages = ridge_shrinkages(design.spectrum, RIDGE_PENALTIES, self._n_units).T
+            squares = np.asarray(design.basis[self.judged], np.float64) ** 2  # (judged, p)
+            by_design.append(_RidgeFits(shrinkages, 1 / self.rows + shrinkages @ squares.T))
         return by_design
 
-    def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-        """Return a function that leaves each unit out of its own fit: of residuals, leverages and a shrinkage."""
+    def _leaving_units_out(self, basis: FloatArray) -> _LeaveOut:
+        """Return a function that leaves each unit out of its own fit, for the basis (rows, p) of judged or all rows."""
         if self._clusters is None:
-            return _rows_left_out
+            return _leave_rows_out
         means = ClusterMeans(self._clusters[self.judged if len(basis) < self.rows else slice(None)])
-        squares = means(basis) ** 2
-        return lambda residuals, leverage, shrinkage: left_out(
-            residuals, leverage[:, None], means, (1 / self.rows + squares @ shrinkage)[:, None]
-        )
+        squares = means(basis) ** 2  # (clusters, p)
+
+        def leave_clusters_out(residuals: FloatArray, leverage: FloatArray, shrinkage: FloatArray) -> FloatArray:
+            mean_of_hat = 1 / self.rows + squares @ shrinkage  # (clusters,)
+            return left_out(residuals, leverage[:, None], means, mean_of_hat[:, None])
+
+        return leave_clusters_out
 
 
-def _rows_left_out(residuals: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
+_LeaveOut = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""Takes residuals (rows, columns), leverages (rows,) and a shrinkage (p,); returns residuals with units left out."""
+
+
+def _leave_rows_out(residuals: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
     return left_out(residuals, leverage[:, None])
