@@ -160,9 +160,11 @@ def witness(
     """
     check_choice("null", null, NULLS)
     confidence_level = check_probability("confidence_level", confidence_level, 0.95)
-    count = check_integer("n_resamples", n_resamples, 0)
-    _check_enough(count, confidence_level)
+    n_resamples = check_integer("n_resamples", n_resamples, 0)
+    _check_enough(n_resamples, confidence_level)
     generator = check_rng(rng)
+
+    # 1. The samples, without rows of weight 0. A rule for the bandwidth on y waits until y is adjusted.
     arrays = xp, yp, xq, yq, at, weights_p, weights_q
     backend_of(*arrays)  # all of one library
     xp, yp, xq, yq, at, weights_p, weights_q = (as_numpy(array) for array in arrays)
@@ -176,35 +178,42 @@ def witness(
         "bandwidth_x": bandwidth_x,
         "bandwidth_y": bandwidth_y,
     }
-    first = with_placeholder_width_of_y(options) if adjust else options
-    problem = conditional_problem(x_parts, y_parts, weight_parts, **first)
-    variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
-    values = np.asarray(variable.values, np.float64)
-    labels = np.repeat(np.arange(2), problem.groups.sizes)
-    smoother = Smoother(values, variable.labels) if adjust or (count and null == "propensity") else None
+    first_options = with_placeholder_width_of_y(options) if adjust else options
+    problem = conditional_problem(x_parts, y_parts, weight_parts, **first_options)
+    n, is_category = problem.groups.n, problem.x.variable.labels
+    x = np.asarray(problem.x.variable.values, np.float64)  # (n, d_x)
+    labels = np.repeat(np.arange(2), problem.groups.sizes)  # (n,)
+
+    # 2. The response without its regression on x.
+    draws_by_propensity = n_resamples > 0 and null == "propensity"
+    smoother = Smoother(x, is_category) if adjust or draws_by_propensity else None
     if adjust and smoother is not None:
         y = problem.y.variable
         adjusted = response_for_divergence(np.asarray(y.values, np.float64), y.labels, smoother)
         if adjusted is not None:
             y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
             problem = conditional_problem(x_parts, y_parts, weight_parts, **with_fixed_widths_of_x(options, problem.x))
-    points = np.arange(n)
+
+    # 3. The divergence at each point: at all rows, or at points that follow them in the kernel on x.
+    variable, kernel, points = problem.x.variable, problem.x.kernel, np.arange(n)
     if at is not None:
         variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])
         points = np.arange(n, variable.values.shape[0])
     local = LocalDivergence(kernel, points, problem.y.kernel, problem.groups)
-    observed = local.values()
+    values = local.values()
+
+    # 4. The same under redrawn labels.
     bands = None
-    if count:
-        if null == "propensity" and smoother is not None:
-            fitted = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
+    if n_resamples > 0:
+        if draws_by_propensity and smoother is not None:
+            fitted = chosen_propensity(propensity, x, smoother, None, labels, 2, generator)
             draw: Draw = partial(fitted.draw, rng=generator)
         else:
-            draw = label_sampler(null, values, labels, is_category=problem.x.variable.labels, rng=generator)
-        bands = local.under_null(draw(count), confidence_level)
+            draw = label_sampler(null, x, labels, is_category=is_category, rng=generator)
+        bands = local.under_null(draw(n_resamples), confidence_level)
     return Witness(
         at=np.array(variable.values[points], np.float64),
-        values=observed,
+        values=values,
         band=None if bands is None else bands.pointwise,
         simultaneous_band=None if bands is None else bands.simultaneous,
         expected=None if bands is None else bands.mean,
@@ -216,14 +225,15 @@ def witness(
     )
 
 
-def _check_enough(count: int, confidence_level: float) -> None:
+def _check_enough(n_resamples: int, confidence_level: float) -> None:
     """Refuse fewer resamples than a band of this level can be made of."""
-    # The band is the k-th smallest of the resamples, k = ceil(confidence_level (count + 1)): it has to be one of them.
+    # The band is the k-th smallest of the resamples, k = ceil(confidence_level (n_resamples + 1)), so that k must not
+    # be larger than n_resamples.
     needed = rounded_up(confidence_level / (1 - confidence_level))
-    if 0 < count < needed:
+    if 0 < n_resamples < needed:
         raise ParameterError(
             f"{named('n_resamples')} must be 0 or at least {needed} for "
-            f"{setting('confidence_level', confidence_level)}, got {count}. Pass e.g. "
+            f"{setting('confidence_level', confidence_level)}, got {n_resamples}. Pass e.g. "
             f"{setting('n_resamples', max(200, needed))}."
         )
 
@@ -244,9 +254,9 @@ it does so to within the tolerance above, but for rounding."""
 class NullBands:
     """What the divergence at each point is when the conditionals are equal."""
 
-    pointwise: FloatArray  # r: upper quantile at each point by itself
-    simultaneous: FloatArray  # r: what the divergence exceeds at no point, with the probability of the level
-    mean: FloatArray  # r: its mean
+    pointwise: FloatArray  # (r,): upper quantile at each point by itself
+    simultaneous: FloatArray  # (r,): what the divergence exceeds at no point, with the probability of the level
+    mean: FloatArray  # (r,): its mean
 
 
 @dataclass(frozen=True)
@@ -265,12 +275,15 @@ class LocalDivergence:
         cost O(r n k), k its numerical rank.
         """
         if self.groups.n > many_rows.EXACT_ROWS:
-            factor, rest = _factor(self.kernel_y, self.groups.n)
+            factor, remainder = _gram_factor(self.kernel_y, self.groups.n)
             labels = np.repeat(np.arange(2), self.groups.sizes)
-            by_part = [_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()]
+            of_parts = [
+                _divergences_by_factor(*self._masses(points), labels, factor, remainder)
+                for points in self._parts_of_points()
+            ]
         else:
-            by_part = [self._values(self._exponents(part)) for part in self._parts()]
-        values = np.concatenate(by_part)
+            of_parts = [self._divergences(self._exponents(points)) for points in self._parts_of_points()]
+        values = np.concatenate(of_parts)  # (r,)
         absent = np.isnan(values)
         if absent.all():
             raise OverlapError(
@@ -286,26 +299,21 @@ class LocalDivergence:
             warn_caller(OverlapWarning(words, "points", rows=rows, of_rows=len(values)))
         return values
 
-    def _masses(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
-        exponents = np.ascontiguousarray(self._exponents(points).T)
-        peak = exponents.max(axis=0)
-        return exponents, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
-
     def under_null(self, labels: LabelArray, level: float) -> NullBands:
         """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
-        factor, rest = _factor(self.kernel_y, self.groups.n)
+        factor, remainder = _gram_factor(self.kernel_y, self.groups.n)
         rank = rounded_up(level * (len(labels) + 1)) - 1
         bands, means, centres, deviations = [], [], [], []
-        largest = np.full(len(labels), -np.inf)
-        for part in self._parts():
-            exponents, masses = self._masses(part)
-            calls = ((exponents, masses, row, factor, rest) for row in labels)
-            draws = np.stack(list(on_threads(_redrawn, calls)))
-            empty = np.isnan(draws)
-            if empty.any():
+        # Of each draw, the largest root over all points, in deviations of the roots at its point.
+        largest = np.full(len(labels), -np.inf)  # (P,)
+        for points in self._parts_of_points():
+            exponents, masses = self._masses(points)
+            calls = ((exponents, masses, row, factor, remainder) for row in labels)
+            draws = np.stack(list(on_threads(_divergences_by_factor, calls)))  # (P, points)
+            is_absent = np.isnan(draws)
+            if is_absent.any():
                 # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
-                draws[empty & ~empty.all(axis=0)] = 0.0
+                draws[is_absent & ~is_absent.all(axis=0)] = 0.0
             means.append(draws.mean(axis=0))
             bands.append(np.sort(draws, axis=0)[rank])
             # Roots are closer to a normal distribution, so that no kind of point claims the whole band for itself.
@@ -315,15 +323,23 @@ class LocalDivergence:
             deviations.append(deviation)
             largest = np.fmax(largest, np.fmax.reduce((roots - centre) / deviation, axis=1))
         reach = np.sort(largest)[rank]
-        simultaneous = np.maximum(np.concatenate(centres) + reach * np.concatenate(deviations), 0.0) ** 2
+        roots_of_band = np.concatenate(centres) + reach * np.concatenate(deviations)  # (r,)
+        simultaneous = np.maximum(roots_of_band, 0.0) ** 2
         return NullBands(np.concatenate(bands), simultaneous, np.concatenate(means))
 
-    def _parts(self) -> Iterator[IntArray]:
+    def _parts_of_points(self) -> Iterator[IntArray]:
         """Yield the points, few enough at a time for their weights to be held."""
-        # Weights, exponents and their products with L are held together: four arrays of this size.
+        # Weights, exponents and their products with L are held together: four arrays of this size,
+        # which take half of the memory.
         step = max(1, MEMORY_FLOATS // (8 * self.groups.n))
         for start in range(0, len(self.points), step):
             yield self.points[start : start + step]
+
+    def _masses(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
+        exponents = np.ascontiguousarray(self._exponents(points).T)
+        peak = exponents.max(axis=0)
+        return exponents, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
 
     def _exponents(self, points: IntArray) -> FloatArray:
         """Log of the unnormalised weights of all pooled rows (points x n)."""
@@ -333,34 +349,36 @@ class LocalDivergence:
                 exponents = exponents + np.log(np.asarray(self.groups.weights, np.float64))
         return exponents
 
-    def _values(self, exponents: FloatArray) -> FloatArray:
+    def _divergences(self, exponents: FloatArray) -> FloatArray:
         """Return the divergence at each point from the exponents of the weights (points x n); NaN without mass."""
-        logs = [_log_softmax(exponents[:, s]) for s in self.groups.slices]
-        present = np.all([np.isfinite(part.max(axis=1)) for part in logs], axis=0)
-        logs = [part[present] for part in logs]
-        weights = [np.exp(part) for part in logs]
+        logs = [_log_softmax(exponents[:, span]) for span in self.groups.slices]  # of each group (points, rows)
+        has_mass = np.all([np.isfinite(of_group.max(axis=1)) for of_group in logs], axis=0)
+        logs = [of_group[has_mass] for of_group in logs]
+        weights = [np.exp(of_group) for of_group in logs]
         divergences = np.full(len(exponents), np.nan)
         within = self._log_forms(logs, weights, 0, 0) + self._log_forms(logs, weights, 1, 1)
-        divergences[present] = within - 2 * self._log_forms(logs, weights, 0, 1)
+        divergences[has_mass] = within - 2 * self._log_forms(logs, weights, 0, 1)
         return divergences
 
     def _log_forms(self, logs: list[FloatArray], weights: list[FloatArray], g: int, h: int) -> FloatArray:
         """Log of w_g' L w_h at every point, from the weights of both groups and their logs (points x rows each)."""
         rows, columns = self.groups.slices[g], self.groups.slices[h]
         step = max(1, MEMORY_FLOATS // (4 * self.groups.n))
-        parts = [slice(start, start + step) for start in range(0, rows.stop - rows.start, step)]
+        panels = [slice(start, start + step) for start in range(0, rows.stop - rows.start, step)]
 
-        def exponents(part: slice) -> FloatArray:
-            some = slice(rows.start + part.start, min(rows.start + part.stop, rows.stop))
-            return np.asarray(self.kernel_y.block(some, columns), np.float64)
+        def exponents(panel: slice) -> FloatArray:
+            panel_rows = slice(rows.start + panel.start, min(rows.start + panel.stop, rows.stop))
+            return np.asarray(self.kernel_y.block(panel_rows, columns), np.float64)
 
-        sums = np.zeros(len(logs[g]))
-        for part in parts:
-            sums += np.einsum("ij,ij->i", weights[h] @ np.exp(exponents(part)).T, weights[g][:, part])
+        sums = np.zeros(len(logs[g]))  # (points,)
+        for panel in panels:
+            of_rows = weights[h] @ np.exp(exponents(panel)).T  # (points, rows of the panel)
+            sums += np.einsum("ij,ij->i", of_rows, weights[g][:, panel])
         with np.errstate(divide="ignore"):
             log_forms = np.log(sums)
+        # Sums that underflow are made again in logarithms.
         for point in np.flatnonzero(sums < _SAFE_SUM):
-            terms = [logsumexp(NUMPY, exponents(part) + logs[h][point], 1) + logs[g][point, part] for part in parts]
+            terms = [logsumexp(NUMPY, exponents(panel) + logs[h][point], 1) + logs[g][point, panel] for panel in panels]
             log_forms[point] = logsumexp(NUMPY, np.concatenate(terms), 0)
         return log_forms
 
@@ -371,10 +389,10 @@ def _log_softmax(exponents: FloatArray) -> FloatArray:
     return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
 
 
-def _redrawn(
-    exponents: FloatArray, masses: FloatArray, labels: LabelArray, factor: FloatArray, rest: FloatArray
+def _divergences_by_factor(
+    exponents: FloatArray, masses: FloatArray, labels: LabelArray, factor: FloatArray, remainder: FloatArray
 ) -> FloatArray:
-    """Divergence at every point for one draw of labels; NaN where a group has no mass.
+    """Divergence at every point for one labelling; NaN where a group has no mass.
 
     `exponents` are n x points, and `masses` their exponentials, each column in units of its largest. With L = F F' the
     interaction of two groups is an inner product of their mean features.
@@ -384,39 +402,40 @@ def _redrawn(
         rows = np.flatnonzero(labels == g)
         weights = masses[rows]
         sums = weights.sum(axis=0)
-        lost = sums < _SAFE_SUM
-        if lost.any():
-            weights[:, lost] = np.exp(_log_softmax(exponents[np.ix_(rows, lost)].T)).T
-            sums[lost] = weights[:, lost].sum(axis=0)
+        underflows = sums < _SAFE_SUM
+        if underflows.any():
+            weights[:, underflows] = np.exp(_log_softmax(exponents[np.ix_(rows, underflows)].T)).T
+            sums[underflows] = weights[:, underflows].sum(axis=0)
         with np.errstate(invalid="ignore"):
             mean = factor[rows].T @ weights / sums
             square = np.einsum("ij,ij->j", mean, mean)
-            if rest[rows].any():
-                square += rest[rows] @ np.square(weights / sums)
+            if remainder[rows].any():
+                square += remainder[rows] @ np.square(weights / sums)
         means.append(mean)
         squares.append(square)
     cross = np.maximum(np.einsum("ij,ij->j", *means), _FACTOR_TOLERANCE)
     return np.asarray(np.log(squares[0]) + np.log(squares[1]) - 2 * np.log(cross))
 
 
-def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
-    """Pivoted Cholesky factor F of the Gram matrix, L = F F' to 1e-10, and what is left of the diagonal.
+def _gram_factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
+    """Pivoted Cholesky factor F (n, k) of the Gram matrix, L = F F' to 1e-10, and the diagonal of the remainder (n,).
 
     Smooth kernels of few columns have a few dozen columns here, whatever n is. The rank stops where memory does; the
-    diagonal that is left then still counts.
+    diagonal of the remainder then still counts.
     """
     diagonal = kernel.diagonal()
-    factor, rest = pivoted_cholesky(
+    factor, remainder = pivoted_cholesky(
         lambda i: np.exp(np.asarray(kernel.block(slice(None), slice(i, i + 1)), np.float64))[:, 0],
         np.ones(n) if diagonal is None else np.exp(np.asarray(diagonal, np.float64)),
         most=min(n, max(1, MEMORY_FLOATS // (2 * n))),
-        enough=lambda rest: bool(rest.max() <= _FACTOR_TOLERANCE),
+        enough=lambda remainder: bool(remainder.max() <= _FACTOR_TOLERANCE),
     )
-    some = slice(None, None, max(1, n // _CHECKED_ROWS))
-    gram = np.exp(np.asarray(kernel.block(some, some), np.float64))
-    if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > _LARGEST_ERROR:
+    checked = slice(None, None, max(1, n // _CHECKED_ROWS))
+    gram = np.exp(np.asarray(kernel.block(checked, checked), np.float64))
+    is_complete = remainder.max() <= _FACTOR_TOLERANCE
+    if is_complete and np.abs(gram - factor[checked] @ factor[checked].T).max() > _LARGEST_ERROR:
         raise ParameterError(
             "`kernel_y` must be positive definite for a band to be made, got a function that is not. "
             f"Pass {setting('n_resamples', 0)}, or another kernel."
         )
-    return factor, np.where(rest > _FACTOR_TOLERANCE, rest, 0.0)
+    return factor, np.where(remainder > _FACTOR_TOLERANCE, remainder, 0.0)
