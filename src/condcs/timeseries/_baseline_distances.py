@@ -24,6 +24,18 @@ SHORTEST, LONGEST = 6, 25
 MOST_CHANNELS = 15
 """Most channels that a mixture sees."""
 
+_LEAST_SHARE = 0.8
+"""Share of the series that a mixture sees at least, if there are many."""
+
+_FEW_SERIES, _SHARE_OF_FEW = 100, 0.9
+"""Up to so many series a mixture sees this share of them: a smaller one would leave few for its components."""
+
+_CHANNEL_SHARE = 0.9
+"""Share of the channels that a mixture sees at most, so that mixtures differ."""
+
+_TIME_SHARE = 0.8
+"""Share of the times that a mixture sees at most, for the same reason."""
+
 LOG_FLOOR = float(-0.5 * 9 - 0.5 * np.log(2 * np.pi))
 """Least log density of a value: that of a standard normal at 3, so that no single value rules out a component."""
 
@@ -159,21 +171,26 @@ class _Prior:
 def _posterior(frames: FloatArray, count: int, n_iterations: int, rng: np.random.Generator) -> FloatArray:
     """Fit one mixture to a random part of the data and return the posterior of all series (n, count)."""
     n, length, channels = frames.shape
-    rows = rng.choice(n, _between(rng, round(0.8 * n), n) if n > 100 else round(0.9 * n), replace=False)
-    most = max(1, min(int(np.ceil(0.9 * channels)), MOST_CHANNELS))
-    chosen = np.sort(rng.choice(channels, _between(rng, min(2, channels), max(most, min(2, channels))), replace=False))
+    # 1. The part: some series, some channels and a segment of time.
+    n_rows = _between(rng, round(_LEAST_SHARE * n), n) if n > _FEW_SERIES else round(_SHARE_OF_FEW * n)
+    rows = rng.choice(n, n_rows, replace=False)
+    most_channels = min(int(np.ceil(_CHANNEL_SHARE * channels)), MOST_CHANNELS)
+    n_channels = _between(rng, min(2, channels), most_channels)
+    part_channels = np.sort(rng.choice(channels, n_channels, replace=False))
     shortest = min(SHORTEST, length)
+    longest = max(shortest, min(int(_TIME_SHARE * length), LONGEST))
     start = int(rng.integers(0, length - shortest + 1))
-    longest = max(shortest, min(int(0.8 * length), LONGEST))
     stop = _between(rng, start + shortest, min(length, start + longest))
+    # 2. The prior: a0, b0 and the weight of its variances.
     a0, b0, n0 = rng.uniform((0.001, 0.005, 0.001), (1.0, 0.2, 0.2))
-    values = frames[:, start:stop, chosen]
+    values = frames[:, start:stop, part_channels]  # (n, t, v)
     present = ~np.isnan(values)
     values = np.where(present, values, 0.0)
     # Centred: sums of squares lose nothing, and the algorithm starts from means of 0.
     centre = values[rows].sum(axis=(0, 1)) / np.maximum(1, present[rows].sum(axis=(0, 1)))
     values = np.where(present, values - centre, 0.0)
     prior = _prior(values[rows], present[rows], a0, b0, n0)
+    # 3. The EM algorithm, from random responsibilities.
     responsibility = np.eye(count)[rng.integers(0, count, size=len(rows))]
     means = np.zeros((count, *values.shape[1:]))
     variances = np.ones((count, values.shape[2]))
@@ -188,10 +205,12 @@ def _posterior(frames: FloatArray, count: int, n_iterations: int, rng: np.random
 
 
 def _between(rng: np.random.Generator, low: int, high: int) -> int:
+    """Draw a whole number from `low` to `high`; `low` if that is higher."""
     return int(rng.integers(low, max(low, high) + 1))
 
 
 def _prior(values: FloatArray, present: BoolArray, a0: float, b0: float, n0: float) -> _Prior:
+    """Return the prior for values (n, t, v), 0 where they are missing."""
     seen = present.sum(axis=0)
     overall = np.maximum(1, seen.sum(axis=0))
     means = np.where(seen > 0, values.sum(axis=0) / np.maximum(1, seen), 0.0)
@@ -229,6 +248,7 @@ def _update(
 def _responsibility(
     values: FloatArray, present: FloatArray, means: FloatArray, variances: FloatArray, shares: FloatArray
 ) -> FloatArray:
+    """Return the posterior of each series over the components (n, c)."""
     n, count = len(values), len(means)
     wide = np.broadcast_to(variances[:, None, :], means.shape).reshape(count, -1)
     logs = _log_densities()(

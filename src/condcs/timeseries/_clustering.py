@@ -22,8 +22,9 @@ SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Candidates for the scale b, in units of the median distance: far less than it, where clusters are much tighter than
 they are apart, to twice it, where nearly all objects are neighbours. Each costs an eigendecomposition."""
 
-NEIGHBOUR = 7
-"""Whose distance is an object's scale, as Zelnik-Manor and Perona have it; a nearer one if there are few objects."""
+SCALE_NEIGHBOUR = 7
+"""An object's scale is its distance to this nearest neighbour, as Zelnik-Manor and Perona have it; to a nearer one if
+there are few objects."""
 
 FUSED_NEIGHBOURS = 10
 """Neighbours over which fused graphs are averaged; fewer if there are few objects. On up to 120 series of each of eight
@@ -338,6 +339,7 @@ def median_pair_distance(D: RealArray) -> float:
 
 
 def _affinity(D: FloatArray, b: float) -> FloatArray:
+    """Return exp(-D / b)."""
     return np.asarray(np.exp(-np.maximum(D, 0.0) / b))
 
 
@@ -345,7 +347,7 @@ def local_affinity(D: FloatArray) -> FloatArray:
     """Return exp(-D_ij / b_ij) with b_ij the geometric mean of the two distances to the seventh neighbour."""
     D = np.maximum(D, 0.0)
     # The object itself, at a distance of 0, has rank 0. A nearer neighbour than the seventh if a quarter are fewer.
-    rank = max(1, min(NEIGHBOUR, len(D) // 4))
+    rank = max(1, min(SCALE_NEIGHBOUR, len(D) // 4))
     neighbour_distances = np.partition(D, rank, axis=1)[:, rank]  # (n,)
     # Copies of one series are at no distance from their neighbours.
     if neighbour_distances.min() <= ROUNDING_SHARE * D.max():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -111,12 +111,11 @@ def ccs_distance(
             f'{named("order")} must be a positive integer or "takens" for two series, got {order!r}. To choose from a '
             "grid, pass a collection to `ccs_pairwise_distance`."
         )
-    chosen = takens_order(_pooled(p, q)) if isinstance(order, str) and _is_takens(order) else order
-    chosen = check_integer("order", chosen, 1)
-    sides = [windowed("x", p, chosen), windowed("y", q, chosen)]
+    window_length = _single_order(order, lambda: _pooled(p, q))
+    sides = [windowed("x", p, window_length), windowed("y", q, window_length)]
     job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
-    values, fell_back = job.block(sides[0], sides[1], False)
-    (fallbacks + fell_back).warn()
+    values, pair_fallbacks = job.block(sides[0], sides[1], same_series=False)
+    (fallbacks + pair_fallbacks).warn()
     return float(values[0, 0])
 
 
@@ -195,12 +194,10 @@ def ccs_pairwise_distance(
     b = None if Y is None else check_collection("Y", Y, layout, missing)
     if b is not None:
         check_same_channels("X", a, "Y", b, layout)
-    if isinstance(order, str) and _is_takens(order):
-        chosen = takens_order(a if b is None else _pooled(a, b))
-    elif np.ndim(order) == 0:
-        chosen = check_integer("order", order, 1)
+    if isinstance(order, str) or np.ndim(order) == 0:
+        window_length = _single_order(order, lambda: a if b is None else _pooled(a, b))
     else:
-        chosen = choose_order(
+        window_length = choose_order(
             a if b is None else _pooled(a, b),
             order,  # type: ignore[arg-type]
             bandwidth=bandwidth,
@@ -209,10 +206,14 @@ def ccs_pairwise_distance(
             n_jobs=n_jobs,
             **options,
         )
-    sides = [windowed("X", a, chosen)] + ([] if b is None else [windowed("Y", b, chosen)])
+    sides = [windowed("X", a, window_length)]
+    if b is not None:
+        sides.append(windowed("Y", b, window_length))
     job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
-    matrix, fell_back = distance_matrix(job, sides[0], None if b is None else sides[1], n_jobs=n_jobs, output=output)
-    (fallbacks + fell_back).warn()
+    matrix, pair_fallbacks = distance_matrix(
+        job, sides[0], None if b is None else sides[1], n_jobs=n_jobs, output=output
+    )
+    (fallbacks + pair_fallbacks).warn()
     return matrix
 
 
@@ -276,10 +277,13 @@ def choose_order(
     return grid[int(np.argmax(marks))]
 
 
-def _is_takens(order: str) -> bool:
+def _single_order(order: Any, series: Callable[[], Collection]) -> int:
+    """Return an order that is a number, or for "takens" the one that unfolds the series."""
+    if not isinstance(order, str):
+        return check_integer("order", order, 1)
     if order != "takens":
         raise _bad_order(order)
-    return True
+    return takens_order(series())
 
 
 def _bad_order(order: Any) -> ParameterError:
@@ -338,8 +342,8 @@ def false_neighbours(
     collection = check_collection("X", X, layout, missing)
     longest = max(1, (int(collection.lengths.min()) - 1) // 2)
     top = min(_MAX_ORDER, longest) if max_order is None else check_integer("max_order", max_order, 1)
-    chosen = some_series(collection, MAX_SERIES)
-    return np.array([_false_share(chosen, order) for order in range(1, top + 1)])
+    drawn = some_series(collection, MAX_SERIES)
+    return np.array([_false_share(drawn, order) for order in range(1, top + 1)])
 
 
 def takens_order(collection: Collection) -> int:
@@ -353,7 +357,8 @@ def some_series(collection: Collection, at_most: int) -> Collection:
     """Return the collection, or a part of it drawn with a fixed seed."""
     if collection.count <= at_most:
         return collection
-    return collection.chosen(np.sort(np.random.default_rng(_SEED).choice(collection.count, at_most, replace=False)))
+    drawn = np.random.default_rng(_SEED).choice(collection.count, at_most, replace=False)
+    return collection.chosen(np.sort(drawn))
 
 
 def check_grid(order: Any) -> list[int]:
@@ -386,23 +391,26 @@ def cluster_contrast(D: RealArray) -> float:
 
 
 def _false_share(collection: Collection, order: int) -> float:
+    """Return the share of windows, of all series together, whose nearest neighbour in the same series is false."""
     from scipy.spatial import cKDTree
 
     false, total = 0, 0
     for i in range(collection.count):
         frames = collection.series(i)
-        starts = whole_windows(frames, order)
-        if len(starts) < MIN_WINDOWS:
+        window_times = whole_windows(frames, order)
+        if len(window_times) < MIN_WINDOWS:
             continue
-        x, y = embed_frames(frames, starts, order)
-        distance, index = cKDTree(x).query(x, k=2)
-        # Among equal windows the nearest two need not include the window itself.
+        x, y = embed_frames(frames, window_times, order)
+        distances, indices = cKDTree(x).query(x, k=2)  # both (n, 2)
+        # The first of the two is the window itself; among equal windows, the two need not include it.
         rows = np.arange(len(x))
-        pick = np.where(index[:, 0] == rows, 1, 0)
-        near, neighbour = distance[rows, pick], index[rows, pick]
-        apart = np.linalg.norm(y - y[neighbour], axis=1)
-        size = np.sqrt(np.nanvar(frames, axis=0).sum())
-        false += int(np.sum((apart > _JUMP * near) | (np.hypot(near, apart) > _ATTRACTOR_SIZES * size)))
+        column = np.where(indices[:, 0] == rows, 1, 0)
+        near, neighbour = distances[rows, column], indices[rows, column]  # (n,)
+        separation = np.linalg.norm(y - y[neighbour], axis=1)
+        attractor_size = np.sqrt(np.nanvar(frames, axis=0).sum())
+        jumps = separation > _JUMP * near
+        leaves = np.hypot(near, separation) > _ATTRACTOR_SIZES * attractor_size
+        false += int(np.sum(jumps | leaves))
         total += len(x)
     if total == 0:
         raise ShapeError(
@@ -505,34 +513,41 @@ def self_prediction(
     windows = check_windows("X", collection, check_integer("order", order, 1))
     factors = [check_positive("factors", f) for f in factors]
     count = min(check_integer("n_series", n_series, 1), collection.count)
-    chosen = np.sort(check_rng(rng).choice(collection.count, count, replace=False))
-    marks = [_marks(*embed_frames(collection.series(i), _thinned(windows[i]), order), factors) for i in chosen]
-    moving = [m for m in marks if m is not None]
-    if not moving:
+    drawn = np.sort(check_rng(rng).choice(collection.count, count, replace=False))
+    marks = []
+    for i in drawn:
+        x, y = embed_frames(collection.series(i), _thinned(windows[i]), order)
+        log_densities = _log_densities(x, y, factors)
+        if log_densities is not None:
+            marks.append(log_densities)
+    if not marks:
         raise DataError(f"{named('X')} must hold series that change over time, got only constant ones. Drop those.")
-    return np.asarray(np.median(moving, axis=0))
+    return np.asarray(np.median(marks, axis=0))
 
 
-def _thinned(windows: IntArray) -> IntArray:
-    if len(windows) <= MOST_WINDOWS:
-        return windows
-    return np.asarray(windows[np.linspace(0, len(windows) - 1, MOST_WINDOWS).astype(int)])
+def _thinned(window_times: IntArray) -> IntArray:
+    """Return at most `MOST_WINDOWS` of the windows, evenly spread."""
+    if len(window_times) <= MOST_WINDOWS:
+        return window_times
+    return np.asarray(window_times[np.linspace(0, len(window_times) - 1, MOST_WINDOWS).astype(int)])
 
 
-def _marks(x: FloatArray, y: FloatArray, factors: Sequence[float]) -> list[float] | None:
+def _log_densities(x: FloatArray, y: FloatArray, factors: Sequence[float]) -> list[float] | None:
     """Return the mean log density at each factor; None for a series whose median distances are 0."""
     from scipy.spatial.distance import pdist, squareform
     from scipy.special import logsumexp
 
-    squares = [pdist(values, "sqeuclidean") for values in (x, y)]
-    medians = [float(np.median(s)) for s in squares]
-    if len(x) < 3 or min(medians) <= 0:
+    squares_x, squares_y = pdist(x, "sqeuclidean"), pdist(y, "sqeuclidean")
+    median_x, median_y = float(np.median(squares_x)), float(np.median(squares_y))
+    if len(x) < 3 or min(median_x, median_y) <= 0:
         return None
-    a, b = (squareform(s) / (-2 * m) for s, m in zip(squares, medians, strict=True))
-    np.fill_diagonal(a, -np.inf)
-    bandwidth = np.sqrt(medians[1])
-    return [
-        float(np.mean(logsumexp((a + b) / f**2, axis=1) - logsumexp(a / f**2, axis=1)))
-        - y.shape[1] * float(np.log(f * bandwidth))
-        for f in factors
-    ]
+    # log k and log l at a factor of 1, (n, n); a bandwidth of `factor` times the median divides them by its square.
+    log_k = squareform(squares_x) / (-2 * median_x)
+    log_l = squareform(squares_y) / (-2 * median_y)
+    np.fill_diagonal(log_k, -np.inf)  # j != i
+    means = []
+    for factor in factors:
+        log_ratios = logsumexp((log_k + log_l) / factor**2, axis=1) - logsumexp(log_k / factor**2, axis=1)
+        log_sigma_y = float(np.log(factor * np.sqrt(median_y)))
+        means.append(float(np.mean(log_ratios)) - y.shape[1] * log_sigma_y)
+    return means
