@@ -10,7 +10,7 @@ from condcs._inference.resampling import Bootstrap
 from condcs._inference.responses import adjusted_response
 from condcs._inference.statistics import Regrouped, TestedMeasure, pool_statistic
 from condcs._inference.views import views_of_samples
-from condcs._inference.weights_and_clusters import weighted_units
+from condcs._inference.weights_and_clusters import with_weights_and_clusters
 from condcs._measures.registry import MEASURES
 from condcs._regression.designs import designs_of_clusters
 from condcs._regression.ridge import ClusterMeans
@@ -52,7 +52,7 @@ def test_views_of_weighted_clusters_are_their_formulas():
     response = adjusted_response(x[:, :1] + rng.normal(size=(60, 1)), [False], smoother)
     clusters, weights = np.repeat(np.arange(20), 3), rng.random(60)
     plain = views_of_samples(response, smoother, np.full((60, 2), 0.5))
-    views = weighted_units(plain, weights, clusters)
+    views = with_weights_and_clusters(plain, weights, clusters)
     u = np.repeat(rng.integers(2, size=(20, 3)) - 0.5, 3, axis=0)
     found = dict(zip(views.names, views([u]), strict=True))
     by_cluster = (weights * response.columns[:, 0]).reshape(20, 3).sum(axis=1)

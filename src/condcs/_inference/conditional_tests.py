@@ -47,8 +47,8 @@ from condcs._inference.weights_and_clusters import (
     RowOptions,
     checked_clusters,
     clipped_log_weights,
-    weighted_units,
-    with_common_unit,
+    weights_on_one_scale,
+    with_weights_and_clusters,
 )
 from condcs._measures.inputs import ConditionalProblem
 from condcs._measures.registry import MeasureName
@@ -304,7 +304,7 @@ def _prepare_views(
     smoother, fitted = adjustment.smoother, adjustment.propensity
 
     # 3. Rows keep their weights, so that labels must be redrawn given these as well.
-    weights = with_common_unit(pool, smoother, fitted)
+    weights = weights_on_one_scale(pool, smoother, fitted)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
         fitted = adjust(with_weights, (*x.labels, False)).propensity
@@ -314,7 +314,7 @@ def _prepare_views(
         if isinstance(pool.problem, ConditionalProblem):
             tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
         pool = tested.pool(samples.x, _split(response.for_divergence, samples.y, y.sizes), rows.weights)
-    surprise_views = weighted_units(views_of_samples(response, smoother, fitted.of_rows), weights, clusters)
+    surprise_views = with_weights_and_clusters(views_of_samples(response, smoother, fitted.of_rows), weights, clusters)
     return PreparedViews(anchored_pool(pool.with_weights(weights), rng), surprise_views, fitted, view_anchors)
 
 

@@ -1,8 +1,8 @@
-"""Rows that belong together, and rows that count more than others, in the test of two samples.
+"""Clusters and weights of rows in the test of two samples.
 
-Labels are redrawn by unit: a row, or a cluster of rows, which then changes sides as a whole. What the views sum over
-rows is summed within clusters first, so that scales are those of sums over units; a row's weight multiplies what it
-adds.
+The rows of a cluster have one label, which is redrawn for all of them. Functions of the rows are therefore summed
+within each cluster before a view is made of them, so that its scale is that of sums over clusters. The weight of a row
+multiplies these functions.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from condcs._regression.ridge import ClusterMeans
 from condcs._regression.smoother import Smoother
 
 _LEAST_WEIGHT = 1e-3
-"""Weight (in units of the mean) below which weights are told apart no more."""
+"""Weight, as a part of the mean weight, below which all weights have one logarithm: that of a weight near 0 would
+outweigh all others."""
 
 _MOST_SHARED_VALUES = 200
 """Distinct weights of a sample above which every row has neighbours by weight in the other sample anyway."""
 
-_LARGEST_UNIT_ERROR = 0.5
-"""Largest error of an estimated unit on the scale of logarithms: of twenty rows whose weights differ tenfold, say."""
+_LARGEST_SCALE_ERROR = 0.5
+"""Largest error of the logarithm of an estimated scale: that of twenty rows whose weights differ tenfold, say."""
 
 _LEAST_SHARED = 0.5
-"""Part of the rows whose weights must be among those of the other sample before one unit is taken for both."""
+"""Part of the rows whose weights must be among those of the other sample before a scale is taken for theirs."""
 
-_SAME_UNIT = 1e-9
+_SAME_SCALE = 1e-9
 """Difference of logarithms that is rounding."""
 
 FEWEST_CLUSTERS = 5
@@ -89,53 +90,54 @@ class RowOptions:
             )
 
 
-def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propensity) -> FloatArray | None:
-    """Return the weights of all rows with a mean of 1, brought to one unit; None if there are none.
+def weights_on_one_scale(pool: MeasuredPool, smoother: Smoother, propensity: Propensity) -> FloatArray | None:
+    """Return the weights of all rows (n,), with a mean of 1; None if there are none.
 
-    The samples may have weights in units of their own (say, both add up to the population). Since rows keep their
-    weights when they change sides, the units must be made one: the difference of the log-weights between the samples at
-    equal x, which is the slope of what x leaves of the log-weights on what x leaves of the labels.
+    Each sample may have weights on a scale of its own (say, both add up to the population). Since rows keep their
+    weights when labels are redrawn, these must be on one scale. By how much the scales differ is the difference of the
+    log-weights between the samples at equal x: the slope of their residuals on the surprises.
     """
     weights = weights_of_mean_one(pool.problem.groups)
     if weights is None:
         return None
-    logs = smoother.residuals(clipped_log_weights(weights)[:, None]).in_sample[:, 0]
+    log_residuals = smoother.residuals(clipped_log_weights(weights)[:, None]).in_sample[:, 0]  # (n,)
     second = pool.labels == 1
-    surprise = second - propensity.of_rows[:, 1]
-    weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))
-    weights[second] = _in_shared_values(weights[~second], weights[second])
+    surprises = second - propensity.of_rows[:, 1]  # (n,)
+    slope = (surprises @ log_residuals) / (surprises @ surprises)
+    weights[second] *= np.exp(-slope)
+    weights[second] = _on_scale_of_shared_values(weights[~second], weights[second])
     return np.asarray(weights / weights.mean())
 
 
-def _in_shared_values(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the weights of the second sample in the unit in which most of their values are those of the first.
+def _on_scale_of_shared_values(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the weights of the second sample on the scale on which most of their values are those of the first.
 
-    Both are in units that are the same up to an error. Where there are few values, such as 1 and 2, that error alone
+    Both are on scales that are the same up to an error. Where there are few values, such as 1 and 2, that error alone
     would tell the samples apart: no row would have a counterpart of its own weight.
     """
     first_values, first_counts = np.unique(first, return_counts=True)  # (a,)
     second_values, value_of_row, second_counts = np.unique(second, return_inverse=True, return_counts=True)  # (b,)
     if max(len(first_values), len(second_values)) > _MOST_SHARED_VALUES:
         return second
-    # In some unit the two values of a pair are equal, and then the samples share the rows that have them.
-    log_units = np.log(first_values[:, None] / second_values).reshape(-1)  # (a b,)
+    # On some scale the two values of a pair are equal, and then the samples share the rows that have them.
+    log_scales = np.log(first_values[:, None] / second_values).reshape(-1)  # (a b,)
     first_shares, second_shares = first_counts / len(first), second_counts / len(second)
     shares = np.minimum(first_shares[:, None], second_shares).reshape(-1)  # (a b,)
-    near = np.abs(log_units) <= _LARGEST_UNIT_ERROR
+    near = np.abs(log_scales) <= _LARGEST_SCALE_ERROR
     if not near.any():
         return second
-    order = np.argsort(log_units[near])
-    log_units, shares = log_units[near][order], shares[near][order]
-    # Pairs with the same unit, but for rounding, add up.
-    unit_of_pair = np.cumsum(np.diff(log_units, prepend=log_units[0]) > _SAME_UNIT)
-    shares_of_units = np.bincount(unit_of_pair, weights=shares)
-    most_shared = int(np.argmax(shares_of_units))
-    if shares_of_units[most_shared] < _LEAST_SHARED:
+    order = np.argsort(log_scales[near])
+    log_scales, shares = log_scales[near][order], shares[near][order]  # (near pairs,) each
+    # Pairs with the same scale, but for rounding, add up.
+    scale_of_pair = np.cumsum(np.diff(log_scales, prepend=log_scales[0]) > _SAME_SCALE)
+    shares_of_scales = np.bincount(scale_of_pair, weights=shares)
+    most_shared = int(np.argmax(shares_of_scales))
+    if shares_of_scales[most_shared] < _LEAST_SHARED:
         return second
-    scaled = second_values * np.exp(log_units[unit_of_pair == most_shared][0])  # (b,)
+    scaled = second_values * np.exp(log_scales[scale_of_pair == most_shared][0])  # (b,)
     # The very same numbers: a last digit would tell the samples apart as well.
     nearest = first_values[np.abs(scaled[:, None] - first_values).argmin(axis=1)]  # (b,)
-    is_equal = np.abs(np.log(scaled / nearest)) <= _SAME_UNIT
+    is_equal = np.abs(np.log(scaled / nearest)) <= _SAME_SCALE
     return np.asarray(np.where(is_equal, nearest, scaled)[value_of_row])
 
 
@@ -210,12 +212,18 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
     return code_of_row
 
 
-def weighted_units(views: SurpriseViews, weights: FloatArray | None, clusters: IntArray | None) -> SurpriseViews:
-    """Return views whose functions are weighted, and summed over each cluster, which stands in its first row."""
+def with_weights_and_clusters(
+    views: SurpriseViews, weights: FloatArray | None, clusters: IntArray | None
+) -> SurpriseViews:
+    """Return views whose functions are multiplied with weights (n,), and summed over each cluster.
+
+    The sum of a cluster stands in its first row, with zeros in the others.
+    """
     if weights is None and clusters is None:
         return views
 
-    def of_units(functions: RealArray) -> RealArray:
+    def weighted_sums(functions: RealArray) -> RealArray:
+        """Return functions of the rows (n x m), weighted and summed."""
         weighted = functions if weights is None else functions * weights[:, None]
         if clusters is None:
             return weighted
@@ -225,6 +233,7 @@ def weighted_units(views: SurpriseViews, weights: FloatArray | None, clusters: I
         return summed
 
     def weighted_kernel(kernel: PairKernel) -> PairKernel:
+        """Return a kernel of pairs of rows, weighted."""
         if weights is None:
             return kernel
         # k(i, j) w_i w_j: the weights belong to one of the factors.
@@ -233,7 +242,7 @@ def weighted_units(views: SurpriseViews, weights: FloatArray | None, clusters: I
 
     return replace(
         views,
-        sums={name: of_units(functions) for name, functions in views.sums.items()},
-        largest={name: of_units(functions) for name, functions in views.largest.items()},
+        sums={name: weighted_sums(functions) for name, functions in views.sums.items()},
+        largest={name: weighted_sums(functions) for name, functions in views.largest.items()},
         kernels={name: weighted_kernel(kernel) for name, kernel in views.kernels.items()},
     )

@@ -1,4 +1,4 @@
-"""Inputs in units in which they can be compared: numbers in deviations or by their ranks, labels as codes."""
+"""Inputs in units in which they can be compared: numbers in deviations or by their ranks, labels as codes 0, 1, ..."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEAVY = 5.0
 variable, 4.2 for an exponential one, 6.9 for a lognormal one. In its own units nearly all rows lie in one place, where
 no bump or product tells them apart, so that it counts by its normal scores; a line in its own units is kept."""
 
-_LEAST_DEVIATION = 1e-14
+_ROUNDING_DEVIATION = 1e-14
 """Deviation, in units of the largest value, below which a column is constant but for rounding."""
 
 _APART = 1e-12
@@ -49,15 +49,15 @@ class StandardisedInputs:
     @classmethod
     def of(cls, x: FloatArray, categorical: Sequence[bool]) -> StandardisedInputs:
         """Standardise x (n, d), whose `categorical` columns are labels coded as numbers."""
-        is_label = np.asarray(categorical, bool)
-        in_own_units = np.asarray(in_deviations(x[:, ~is_label]), np.float64)  # (n, d)
+        is_category = np.asarray(categorical, bool)
+        in_own_units = np.asarray(in_deviations(x[:, ~is_category]), np.float64)  # (n, d)
         heavy = _heavy_tailed(in_own_units)
         numbers = in_own_units
         if heavy.any():
             scores = in_deviations(normal_scores(in_own_units))
             numbers = np.asarray(np.where(heavy, scores, in_own_units), np.float64)
         # Codes 0, 1, ... instead of whatever numbers stand for labels.
-        categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, is_label].T]
+        categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, is_category].T]
         return cls(numbers, in_own_units[:, heavy], heavy, categories)
 
     @property
@@ -68,11 +68,12 @@ class StandardisedInputs:
 
 def in_deviations(x: RealArray) -> RealArray:
     """Columns centred, in units of their standard deviations; constant ones are 0."""
+    # In units of the largest value, so that no square overflows.
     scaled = x / np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(x.dtype).tiny)
     centred = scaled - scaled.mean(axis=0)
     deviation = centred.std(axis=0)
-    varies = deviation > _LEAST_DEVIATION
-    return np.asarray(np.where(varies, centred / np.maximum(deviation, _LEAST_DEVIATION), 0.0))
+    varies = deviation > _ROUNDING_DEVIATION
+    return np.asarray(np.where(varies, centred / np.maximum(deviation, _ROUNDING_DEVIATION), 0.0))
 
 
 def normal_scores(x: RealArray) -> FloatArray:
