@@ -13,7 +13,7 @@ from condcs import TableOptions
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison import _steps
-from condcs.comparison._compare_page import telling_columns
+from condcs.comparison._compare_figures import telling_columns
 from condcs.comparison._comparing import STEPS, Run, compare_pair
 from condcs.comparison._steps import compare_inputs, compare_relation, fit_adjustment, locate_change, measure_sizes
 from tests.house_prices import house_prices

@@ -1,6 +1,6 @@
-r"""The search for boxes of x in which contrasts are largest: a gain, less what its bounds cost.
+r"""The search for boxes of x in which the terms of rows add up to most: a gain, less what its bounds cost.
 
-Rows have a contrast s and a weight v, such that a change by t in some place makes the mean of s there t times the mean
+Rows have a term s and a weight v, such that a change by t in some place makes the mean of s there t times the mean
 of v. Of a box B the gain is
 
 .. math:: G(B) = (\sum_B s)^2 / \sum_B v,
@@ -222,7 +222,7 @@ class BoxSearch:
     def _best_set(self, values: FloatArray, s: FloatArray, v: FloatArray, n_labels: int) -> _BoundOfColumn:
         """Return the best set of labels, of the `n_labels` that the column has among all rows.
 
-        With the labels in the order of their mean contrasts, it is the first few of them: from the top or the bottom.
+        With the labels in the order of their mean terms, it is the first few of them: from the top or the bottom.
         """
         labels, codes = np.unique(values, return_inverse=True)
         sums = np.bincount(codes, weights=s, minlength=len(labels))

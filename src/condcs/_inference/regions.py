@@ -1,12 +1,12 @@
 """Honest regions: where the relation of y to x changed, found on some rows and tested on the others.
 
-A row's contrast is w u r, with w its weight, u its label minus the label's probability given x, and r a function of y
+The term of a row is w u r, with w its weight, u its label minus the label's probability given x, and r a function of y
 minus its regression on x (on the pool, without labels). Its mean is 0 wherever p(y|x) is the same in both samples,
 whatever x does. `honest_boxes` takes these steps:
 
 1. Split the rows in two halves.
-2. On either half, grow boxes of x in which the contrasts are largest (`box_search`, with s = w u r and v = w u^2).
-3. On the other half, compare the sum of the contrasts in each box with the largest of all boxes under redrawn labels.
+2. On either half, grow boxes of x in which the terms are largest (`box_search`, with s = w u r and v = w u^2).
+3. On the other half, compare the sum of the terms in each box with the largest of all boxes under redrawn labels.
    Two halves are two looks, so p-values are doubled.
 4. Place the bounds of significant boxes anew by all rows. That there is a change is tested on rows that had no part in
    growing the box; where exactly it ends is an estimate from all of them.
@@ -33,11 +33,11 @@ from condcs._regression.standardised import largest_size
 
 _FIRST_BOUND = 7.0
 """Gain that the first bound of a column must bring beside the logarithm of the number of columns, in units of the
-noise: that of a sum of contrasts 2.6 standard errors from 0."""
+noise: that of a sum of terms 2.6 standard errors from 0."""
 _SECOND_BOUND = 2.5
 """Gain that the second bound of a column must bring: less, because a column that has one is likely to have two."""
 _FEWEST_ROWS = 12
-"""Rows of a box at least, where the samples overlap fully: fewer are outliers, whose contrasts are no mean of
+"""Rows of a box at least, where the samples overlap fully: fewer are outliers, whose terms are no mean of
 anything."""
 _LEAST_SHARE = 0.02
 """The same as a share of the rows that are searched."""
@@ -50,8 +50,8 @@ _MOST_UNTESTED = 4
 _SAME_REGION = 0.5
 """Part of the rows that two boxes have in common from which on they are one region."""
 _LEAST_REMAINING = 2.5
-"""Standard errors of its contrast that a region must keep after the changes in the regions listed before it have been
-subtracted."""
+"""Standard errors from 0 at which the sum of the terms in a region must lie once the changes in the regions listed
+before have been subtracted."""
 _LABELS_IN_MEMORY = 2**24
 """Redrawn labels in memory at once: 128 MB."""
 _MOST_CORRELATION = 0.9
@@ -98,7 +98,7 @@ class _TestedBox:
     box: Box
     feature: Feature
     pvalue: float  # for all boxes together
-    statistic: float  # the contrast, without its sign, in standard errors
+    statistic: float  # the sum of the terms, without its sign, in standard errors
     threshold: float  # from which on the statistic is significant
     test_rows: BoolArray  # (n,): rows that it was tested on
 
@@ -161,10 +161,10 @@ def _test_boxes(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> list[_TestedBox]:
-    """Compare the contrast of each box on rows that were held back with the largest of all under redrawn labels."""
+    """Compare the sum of the terms in each box, over rows held back, with the largest of all under redrawn labels."""
     if not proposed:
         return []
-    # For each box the weighted function of y, 0 outside: its sum with the surprises is the contrast of the box.
+    # For each box the weighted function of y, 0 outside: times the surprises, it is the terms.
     functions = []
     for box, feature in proposed:
         inside = test_rows & box.holds(adjustment.x)

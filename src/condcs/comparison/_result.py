@@ -243,7 +243,7 @@ class Comparison(ByValue, Reported):
         matplotlib figure
             Not shown; save it with ``figure.savefig("change.png")``.
         """
-        from condcs.comparison._compare_page import input_figure, telling_columns
+        from condcs.comparison._compare_figures import input_figure, telling_columns
 
         names = [input_column.name for input_column in self.pair.x]
         if column is not None and column not in names:
