@@ -52,7 +52,7 @@ def _labels(pool, count=5):
 def many_chunks(monkeypatch):
     """Cut all sums over rows into chunks of 32."""
     monkeypatch.setattr(many_rows, "chunks", lambda rows, size: chunks(rows, 32))
-    monkeypatch.setattr("condcs._regression.smoother.CHUNK_ROWS", 32)
+    monkeypatch.setattr("condcs._regression.smoother.ROWS_AT_ONCE", 32)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -152,7 +152,7 @@ def test_chunks_of_rows_change_nothing_but_rounding(monkeypatch):
     data = xp, xp[:, 0] + rng.normal(size=70), xq, xq[:, 0] + rng.normal(size=80)
     whole = condcs.conditional_test(*data, n_resamples=19, rng=0)
     monkeypatch.setattr(many_rows, "chunks", lambda rows, size: chunks(rows, 32))
-    monkeypatch.setattr("condcs._regression.smoother.CHUNK_ROWS", 32)
+    monkeypatch.setattr("condcs._regression.smoother.ROWS_AT_ONCE", 32)
     cut = condcs.conditional_test(*data, n_resamples=19, rng=0)
     assert cut.pvalue == whole.pvalue
     np.testing.assert_allclose(cut.details["statistics"], whole.details["statistics"], rtol=1e-6)

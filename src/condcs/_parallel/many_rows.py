@@ -24,7 +24,7 @@ EXACT_ROWS = 10_000
 ANCHORS = 1_000
 """Anchor rows of a larger pool."""
 
-CHUNK_ROWS = 2**14
+ROWS_AT_ONCE = 2**14
 """Rows that are visited at once; more than `EXACT_ROWS`, so that smaller pools are one chunk."""
 
 
@@ -35,12 +35,12 @@ def drawn_anchors(rows: int, rng: np.random.Generator, count: int | None = None)
     return np.sort(rng.choice(rows, min(count or ANCHORS, rows), replace=False))
 
 
-def chunks(rows: int, size: int = CHUNK_ROWS) -> list[slice]:
+def chunks(rows: int, size: int = ROWS_AT_ONCE) -> list[slice]:
     """Cut rows into chunks of a fixed size: what is summed over them does not depend on the number of threads."""
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK_ROWS) -> Iterator[T]:
+def over_rows(work: Callable[[slice], T], rows: int, size: int = ROWS_AT_ONCE) -> Iterator[T]:
     """Yield what `work` makes of each chunk of rows: computed on threads, in the order of the rows."""
     parts = chunks(rows, size)
     if len(parts) == 1:
@@ -49,7 +49,7 @@ def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK_ROWS) -> 
     yield from on_threads(work, ((part,) for part in parts))
 
 
-def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK_ROWS, *, progress: float = 0.0) -> Any:
+def total(work: Callable[[slice], Any], rows: int, size: int = ROWS_AT_ONCE, *, progress: float = 0.0) -> Any:
     """Return the sum of what `work` makes of each chunk of rows.
 
     `progress` is what the whole sum counts for where progress is shown, in resamples: chunk by chunk, a share of it is

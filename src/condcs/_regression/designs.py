@@ -20,7 +20,7 @@ from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._kernels.low_rank import inverse_root
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
-from condcs._parallel.many_rows import CHUNK_ROWS, over_rows, total
+from condcs._parallel.many_rows import ROWS_AT_ONCE, over_rows, total
 from condcs._regression.ridge import RIDGE_PENALTIES, ClusterMeans, ridge_shrinkages
 from condcs._regression.standardised import (
     FEW_VALUES,
@@ -98,7 +98,7 @@ class Design:
 
     def terms(self, rows: slice | IntArray) -> FloatArray:
         """Return a constant and the functions, of some rows, in double precision (rows, 1 + p)."""
-        return self._terms(rows) if len(self.basis) > CHUNK_ROWS else self._all_terms[rows]
+        return self._terms(rows) if len(self.basis) > ROWS_AT_ONCE else self._all_terms[rows]
 
     @cached_property
     def _all_terms(self) -> FloatArray:

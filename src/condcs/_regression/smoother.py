@@ -21,7 +21,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._parallel import many_rows
-from condcs._parallel.many_rows import CHUNK_ROWS, over_rows
+from condcs._parallel.many_rows import ROWS_AT_ONCE, over_rows
 from condcs._regression.designs import Design, DesignMaker, DesignSizes
 from condcs._regression.jumps import JumpBox, inside, jumps
 from condcs._regression.ridge import RIDGE_PENALTIES, ClusterMeans, left_out, ridge_shrinkages
@@ -219,9 +219,9 @@ class Smoother(RegressionOnX):
         for fit in set(chosen.values()):
             columns = [target for target, fit_of_target in chosen.items() if fit_of_target == fit]
             of_rows = partial(self._residuals_of_rows, fit, targets, columns, along[fit.design][:, columns])
-            chunks = many_rows.chunks(n, CHUNK_ROWS)
+            chunks = many_rows.chunks(n, ROWS_AT_ONCE)
             with one_blas_thread():
-                for rows, residuals in zip(chunks, over_rows(of_rows, n, CHUNK_ROWS), strict=True):
+                for rows, residuals in zip(chunks, over_rows(of_rows, n, ROWS_AT_ONCE), strict=True):
                     in_sample[rows, columns] = residuals.in_sample
                     unit_left_out[rows, columns] = residuals.left_out
         return Residuals(in_sample, unit_left_out)
