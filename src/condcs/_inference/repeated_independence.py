@@ -48,7 +48,7 @@ _SMALLEST = 1e-300
 _LEAST_SKEWNESS = 1e-3
 """Skewness below which a gamma distribution is taken as normal: its shape, 4 / skewness^2, would be above 4 million."""
 
-_CUBED = 64
+_ROWS_OF_CUBE = 64
 """Rows that the trace of the cube of a kernel is estimated by, if there are more: all n would cost O(n^3)."""
 
 
@@ -113,21 +113,21 @@ class RepeatedIndependence:
             np.ascontiguousarray(np.zeros((len(x), 1)) if values is None else values, np.float64)
             for values in (x, y, z)
         )
-        of_x, of_y, of_z = (blake2b(values.data, digest_size=16).hexdigest() for values in (x, y, z))
-        smoother = self._once(lambda: QuickSmoother(z), "smoother", of_z)
+        x_key, y_key, z_key = (blake2b(values.data, digest_size=16).hexdigest() for values in (x, y, z))
+        smoother = self._once(lambda: QuickSmoother(z), "smoother", z_key)
 
         def adjusted(values: FloatArray, key: str) -> AdjustedResponse:
             is_label = (False,) * values.shape[1]
             response: AdjustedResponse = self._once(
-                partial(adjusted_response, values, is_label, smoother), "response", key, of_z
+                partial(adjusted_response, values, is_label, smoother), "response", key, z_key
             )
             return response
 
-        first, second = adjusted(x, of_x), adjusted(y, of_y)
-        # The same for every z.
-        waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
-        wave_residuals = self._once(lambda: smoother.residuals(waves).in_sample, "residuals of waves", of_x, of_z)
-        return closed_form(views_of_dependence(first, second, wave_residuals, smoother))
+        adjusted_x, adjusted_y = adjusted(x, x_key), adjusted(y, y_key)
+        # Before they are adjusted, waves along x are the same for every z.
+        waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", x_key)
+        wave_residuals = self._once(lambda: smoother.residuals(waves).in_sample, "residuals of waves", x_key, z_key)
+        return closed_form(views_of_dependence(adjusted_x, adjusted_y, wave_residuals, smoother))
 
     def _once(self, make: Callable[[], Any], *key: str) -> Any:
         """Return what `make` returns, from the cache if it was called with this key before."""
@@ -157,12 +157,12 @@ def closed_form(views: SignViews) -> ClosedForm:
         largest = np.sqrt(_studentised(functions, signs).max())
         pvalues[name] = min(1.0, functions.shape[1] * 2 * float(ndtr(-largest)))
     with one_blas_thread():
-        for name, (bandwidth, (first, second)) in views.kernels.items():
-            if np.isinf(bandwidth) and first.shape[1] * second.shape[1] < len(signs):
-                products = (first[:, :, None] * second[:, None, :]).reshape(len(signs), -1)
+        for name, (bandwidth, (of_x, of_y)) in views.kernels.items():  # features of either, (n, m) each
+            if np.isinf(bandwidth) and of_x.shape[1] * of_y.shape[1] < len(signs):
+                products = (of_x[:, :, None] * of_y[:, None, :]).reshape(len(signs), -1)
                 moments = _moments_of_features(products, signs)
             else:
-                kernel = (first @ first.T) * (second @ second.T)
+                kernel = (of_x @ of_x.T) * (of_y @ of_y.T)
                 if np.isfinite(bandwidth):
                     kernel *= _gaussian(views.smoother.numbers / (np.sqrt(views.unit) * bandwidth))
                 moments = _moments_of_kernel(kernel, signs)
@@ -187,13 +187,13 @@ def _studentised(functions: RealArray, signs: RealArray) -> RealArray:
 def _moments_of_sums(functions: RealArray, signs: RealArray) -> tuple[float, float, float]:
     """Return a sum of squared sums without its mean, and its second and third moments under random signs."""
     scale = np.sqrt(np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
-    inner = (functions / scale).T @ (functions / scale)
+    inner = (functions / scale).T @ (functions / scale)  # (m, m)
     value = _studentised(functions, signs).sum() - np.trace(inner)
     return float(value), 2 * float(np.vdot(inner, inner)), 8 * float(np.vdot(inner @ inner, inner))
 
 
 def _moments_of_kernel(kernel: FloatArray, signs: RealArray) -> tuple[float, float, float]:
-    """Return a sum over pairs of rows, and its second and third moments. What was on the kernel's diagonal is lost.
+    """Return a sum over pairs of rows, and its second and third moments. The kernel's diagonal is set to 0.
 
     The third moment gives the skewness, which need not be known to the last digit: it is estimated by some rows, evenly
     spaced.
@@ -201,7 +201,7 @@ def _moments_of_kernel(kernel: FloatArray, signs: RealArray) -> tuple[float, flo
     n = len(kernel)
     value = float(signs @ kernel @ signs - np.trace(kernel))
     np.fill_diagonal(kernel, 0.0)
-    some = kernel[np.linspace(0, n - 1, min(n, _CUBED)).astype(np.int64)]
+    some = kernel[np.linspace(0, n - 1, min(n, _ROWS_OF_CUBE)).astype(np.int64)]
     return value, 2 * float(np.vdot(kernel, kernel)), 8 * n / len(some) * float(np.vdot(some @ kernel, some))
 
 

@@ -22,7 +22,7 @@ from condcs._core.errors import ParameterError, public
 from condcs._core.settings import one_blas_thread
 from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import label_sampler
-from condcs._inference.resampling import ROUNDING, Resampling, largest_studentised, pvalue, run_test
+from condcs._inference.resampling import Resampling, largest_studentised, run_test
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import AGGREGATE_MULTIPLES, TestedMeasure
 from condcs._inference.weights_and_clusters import checked_clusters, weights_of_mean_one
@@ -34,7 +34,7 @@ from condcs._regression.standardised import normal_scores, squared_distances
 MarginalMeasure = Literal["cs", "mmd"]
 
 _LANDMARKS = 100
-"""Rows at which the kernel is exact: the test is exact whatever their number, and more find hardly more."""
+"""Rows at which the kernel is exact: the test is exact whatever their number, and more hardly add to its power."""
 _SMALLEST_EIGENVALUE = 1e-6
 """Eigenvalue of the landmarks' Gram matrix, in units of the largest one, below which a direction is rounding error."""
 _MOST_PRODUCTS = 600
@@ -166,19 +166,19 @@ class KernelDivergence(View):
         """Return the divergence of each labelling."""
         return _divergences(self.functions.sum(axis=0)[:, None] - sums, sums)
 
-    def redrawn(self, rng: np.random.Generator, count: int, units: IntArray, first: int) -> FloatArray:
-        """Return divergences of units drawn again with replacement, within the first rows and within the others."""
+    def redrawn(self, rng: np.random.Generator, count: int, units: IntArray, n_first: int) -> FloatArray:
+        """Return divergences (count,) of units drawn with replacement, among the first rows and among the others."""
         sums = []
-        for rows in (slice(0, first), slice(first, None)):
+        for rows in (slice(0, n_first), slice(n_first, None)):
             unit_of_row = units[rows] - units[rows].min()
-            number = int(unit_of_row.max()) + 1
-            times_drawn = rng.multinomial(number, np.full(number, 1 / number), count).T  # (units, count)
+            n_units = int(unit_of_row.max()) + 1
+            times_drawn = rng.multinomial(n_units, np.full(n_units, 1 / n_units), count).T  # (units, count)
             sums.append(self.functions[rows].T @ times_drawn[unit_of_row])
         return _divergences(*sums)
 
 
 class LargestSquaredSum(View):
-    """The largest squared sum of any function over the rows with label 1, in deviations of all labellings."""
+    """The largest squared sum of any function over the rows with label 1, in units of its variance over labellings."""
 
     def of_sums(self, sums: FloatArray) -> FloatArray:
         """Return the largest of each labelling."""
@@ -188,10 +188,11 @@ class LargestSquaredSum(View):
 
 def two_sample_test_by_views(rows: PooledRows, resampling: Resampling) -> TestResult:
     """Evaluate all views on the samples and on permuted labels, and combine them."""
-    rng, first = resampling.rng, rows.sizes[0]
-    # 1. Permute the labels of units; those of the data come first.
-    units = rows.units
-    label_of_unit = (np.arange(units.max() + 1) > units[:first].max()).astype(np.int8)[:, None]
+    rng, n_first = resampling.rng, rows.sizes[0]
+    # 1. Permute the labels of units; those of the data come first. Units are numbered sample by sample.
+    units = rows.units  # (n,)
+    last_of_first = units[:n_first].max()
+    label_of_unit = (np.arange(units.max() + 1) > last_of_first).astype(np.int8)[:, None]  # (units, 1)
     permuted = rng.permuted(np.broadcast_to(label_of_unit, (len(label_of_unit), resampling.count)), axis=0)
     labels = np.hstack([label_of_unit, permuted])  # (units, 1 + P)
 
@@ -202,19 +203,10 @@ def two_sample_test_by_views(rows: PooledRows, resampling: Resampling) -> TestRe
     evidence = largest_studentised(values[:, 0], values[:, 1:])
 
     # 3. The divergence is that of the bandwidth which tells most.
-    is_kernel = [isinstance(view, KernelDivergence) for view in views.values()]
-    of_kernels = values[is_kernel]
-    telling = largest_studentised(of_kernels[:, 0], of_kernels[:, 1:]).most_telling
-    names = list(views)
-    divergence = views[names[telling]]
-    assert isinstance(divergence, KernelDivergence)
-    details = {
-        "nonnegative": True,
-        "views": tuple(names),
-        "statistics": tuple(float(value) for value in values[:, 0]),
-        "pvalues": tuple(pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values),
-        "best_view": names[evidence.most_telling],
-    }
+    kernel_views = [view for view in views.values() if isinstance(view, KernelDivergence)]
+    of_kernels = values[[isinstance(view, KernelDivergence) for view in views.values()]]  # (kernel views, 1 + P)
+    most_telling = largest_studentised(of_kernels[:, 0], of_kernels[:, 1:]).most_telling
+    divergence = kernel_views[most_telling]
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -223,10 +215,10 @@ def two_sample_test_by_views(rows: PooledRows, resampling: Resampling) -> TestRe
         null="permutation",
         sizes=rows.sizes,
         bandwidths={} if divergence.widths is None else {"bandwidth": divergence.widths},
-        divergence=float(of_kernels[telling, 0]),
-        details=details,
-        _divergences=of_kernels[telling, 1:],
-        _resample=RedrawnDivergence(divergence, units, first),
+        divergence=float(of_kernels[most_telling, 0]),
+        details={"nonnegative": True, **evidence.details(list(views), values[:, 0])},
+        _divergences=of_kernels[most_telling, 1:],
+        _resample=RedrawnDivergence(divergence, units, n_first),
     )
 
 
@@ -235,12 +227,12 @@ class RedrawnDivergence:
     """Divergences of rows, or clusters of them, drawn again: data only, so that it can be pickled."""
 
     divergence: KernelDivergence
-    units: IntArray
-    first: int
+    units: IntArray  # (n,): unit of each row
+    n_first: int  # rows of the first sample
 
     def __call__(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return the divergences of so many samples."""
-        return self.divergence.redrawn(rng, count, self.units, self.first)
+        """Return the divergences of so many pairs of samples."""
+        return self.divergence.redrawn(rng, count, self.units, self.n_first)
 
 
 def views_of(rows: PooledRows, rng: np.random.Generator) -> dict[str, View]:
