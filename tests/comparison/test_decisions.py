@@ -17,7 +17,7 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_COMPARED_ROWS, rows_within
-from condcs.comparison._wording import answers_table, effect_words, effects_table
+from condcs.comparison._wording import answers_table, change_words, effect_words, effects_table
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -306,6 +306,40 @@ def test_y_was_said_to_scatter_less_where_no_view_of_the_test_sees_it():
     assert unseen.relation_changed
     assert "higher on average" in unseen.verdict
     assert "scatters" not in unseen.verdict
+
+
+def uncertain(size, spread, *, detectable=0.1, **limits):
+    """Return a comparison that changed, with a size and a spread of which no interval excludes 0."""
+    found = condcs.compare(month(0), month(1, shift=1), **OPTIONS)
+    change = found.effects[0].spread._replace(change=Estimate(0.0, -spread, spread, 0.975))
+    effect = replace(
+        found.effects[0],
+        size=Estimate(size / 2, 0.0, size, 0.95),
+        average=Estimate(0.0, -size, size, 0.95),
+        spread=change,
+        detectable=detectable,
+    )
+    sizes = replace(found.sizes, effects=(effect,))
+    location = replace(found.location, explanation=replace(found.location.explanation, regions=()))
+    return replace(found, sizes=sizes, location=location, limits=Limits(**limits))
+
+
+def test_a_mean_that_may_have_changed_by_any_amount_was_called_about_the_same():
+    """It changed by .33 in root mean square, estimated between 0 and .49."""
+    words = uncertain(0.49, 0.2).verdict
+    assert "by an amount that is not certain (0.00 to 0.49 in root mean square). The relation of price" in words
+    assert "same mean" not in words
+    assert "differ by at most" not in words
+
+
+def test_mean_and_spread_are_called_nearly_the_same_only_below_what_would_be_seen():
+    """In the verdict without a limit below the smallest shift that the test finds, else below the tolerance."""
+    said = "though mean and spread of price differ by at most {} in root mean square"
+    assert said.format(0.09) in uncertain(0.09, 0.05).verdict
+    assert said.format(0.09) in uncertain(0.05, 0.09).verdict
+    assert "not certain" in uncertain(0.05, 0.11).verdict
+    assert said.format(0.3) in change_words(uncertain(0.3, 0.2, tolerance=0.4))
+    assert "not certain" in change_words(uncertain(0.09, 0.05, tolerance=0.08))
 
 
 def test_tables_that_hardly_overlap_read_as_no_evidence_first():

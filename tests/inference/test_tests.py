@@ -418,3 +418,27 @@ def test_a_difference_that_the_divergence_cannot_size_is_said_in_summary_and_est
         assert "cannot" not in str(plain)
         assert not plain.estimate(rng=0).within_chance
         assert "does not size" not in str(plain.estimate(rng=0))
+
+
+def test_an_interval_down_to_0_beside_a_rejection_was_not_said_to_size_nothing():
+    """The divergence exceeded the 95% quantile of chance, and its interval began at 0: 14 of 36 runs, no word."""
+    result = condcs.TestResult(
+        0.5,
+        0.01,
+        np.zeros(99),
+        "conditional_cs",
+        "propensity",
+        (10, 10),
+        divergence=0.05,
+        details={"nonnegative": True},
+        _divergences=np.full(99, 0.03),
+        _resample=lambda rng, n: rng.normal(0.05, 0.02, n),
+    )
+    estimate = result.estimate(rng=0)
+    assert estimate.low == 0 < estimate.value
+    assert estimate.within_chance
+    assert "which chance alone could make: it does not size the difference" in str(estimate)
+    clear, accepted = replace(result, divergence=0.15), replace(result, pvalue=0.4)
+    assert clear.estimate(rng=0).low > 0
+    for plain in (clear, accepted):
+        assert not plain.estimate(rng=0).within_chance

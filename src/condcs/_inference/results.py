@@ -44,8 +44,9 @@ class Estimate(Printable, _ValueAndEnds):
     confidence_level : float
         Of the interval.
     within_chance : bool
-        Whether the number is one that chance alone makes, although the test found a difference: then it says nothing
-        of the size of that difference, and `print(estimate)` says so.
+        Whether chance alone could make the number, although the test found a difference: it is no larger than what
+        chance makes, or its interval reaches down to 0. Then it says nothing of the size of that difference, and
+        `print(estimate)` says so.
     """
 
     confidence_level: float
@@ -68,7 +69,7 @@ class Estimate(Printable, _ValueAndEnds):
         """Return the estimate, and what it cannot say."""
         if not self.within_chance:
             return repr(self)
-        return f"{self!r}, no more than chance makes it: it does not size the difference that the test found"
+        return f"{self!r}, which chance alone could make: it does not size the difference that the test found"
 
 
 def around(value: float, reach: float, confidence_level: float) -> Estimate:
@@ -255,8 +256,8 @@ class TestResult(ByValue):
         narrow kernels it is a fifth of the bias.)
 
         It sizes differences that are large beside this bias. For others the value is 0 or close to it, and the interval
-        reaches down to 0 though `pvalue` is small: whether anything differs is for the test to say. Where `divergence`
-        is no more than chance makes although `pvalue` is small, the estimate is marked ``within_chance``.
+        reaches down to 0 though `pvalue` is small: whether anything differs is for the test to say. Where that is so,
+        or `divergence` itself is no more than chance makes, the estimate is marked ``within_chance``.
 
         Parameters
         ----------
@@ -296,4 +297,7 @@ class TestResult(ByValue):
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
         lower, upper = value - (middle - low), max(value, self.divergence) + (high - middle)
         value, lower, upper = (float(max(number, floor)) for number in (value, lower, upper))
-        return Estimate(value, lower, upper, confidence_level, within_chance=self._is_within_chance())
+        # An interval that holds 0 does not size a difference either, though the divergence exceeds what chance makes.
+        holds_zero = self.pvalue <= _CHANCE_LEVEL and lower <= 0
+        within_chance = holds_zero or self._is_within_chance()
+        return Estimate(value, lower, upper, confidence_level, within_chance=within_chance)

@@ -244,16 +244,12 @@ def change_words(comparison: Comparison) -> str:
             sentences += effect_words(column, effect, comparison.sides, spread_seen=spread_seen)
         return sentences
 
-    # If the interval of the spread is all there is, it is said: "about the same spread" would contradict it.
+    # If the interval of the spread is all that excludes 0, it is said, whether or not a view sees it.
     words = every_effect(spread_seen=_is_spread_seen(comparison)) or every_effect(spread_seen=True)
     y = ", ".join(column.name for column in comparison.pair.y)
     if _hardly_overlaps(comparison):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
-    about_the_same = "shares" if all(column.is_category for column in comparison.pair.y) else "mean and spread"
-    said = (
-        ", and ".join(words[:_MOST_EFFECTS])
-        or f"{y} follows the inputs in another way, with about the same {about_the_same}"
-    )
+    said = ", and ".join(words[:_MOST_EFFECTS]) or f"{y} is distributed differently, {_amount_words(comparison)}"
     if not comparison.regions or not comparison.regions[0].bounds:
         return said
     region = comparison.regions[0]
@@ -261,6 +257,35 @@ def change_words(comparison: Comparison) -> str:
     in_first, in_second = level_words(change)
     first, second = comparison.sides
     return f"{said}, most clearly where {region.words} ({change.words}: {in_first} {first}, {in_second} {second})"
+
+
+def _amount_words(comparison: Comparison) -> str:
+    """Say between which bounds a change lies of which no interval excludes 0.
+
+    Such an interval is no evidence that mean and spread are the same. They are said to be nearly so only where every
+    upper bound is below what matters: the tolerance, or, without one, a shift that the test would find.
+    """
+    responses = list(zip(comparison.pair.y, comparison.effects, strict=True))
+    tolerance = comparison.limits.tolerance
+    if all(effect.bounds[1] <= (effect.detectable if tolerance is None else tolerance) for _, effect in responses):
+        most = [
+            f"{_bounded_words(column)} by at most {_amount(column, effect.bounds[1])} in root mean square"
+            for column, effect in responses[:_MOST_RESPONSES]
+        ]
+        return f"though {_enumerated(most)}"
+    amounts = []
+    for column, effect in responses[:_MOST_RESPONSES]:
+        low, high = _amounts(column, effect.size.low, effect.size.high)
+        of_response = f" of {_response_name(column)}" if len(responses) > 1 else ""
+        amounts.append(f"{low} to {high}{_unit(column)}{of_response}")
+    return f"by an amount that is not certain ({_enumerated(amounts)} in root mean square)"
+
+
+def _bounded_words(column: Column) -> str:
+    """Begin a sentence on the bounds of a response: what it is that differs."""
+    if not column.is_category:
+        return f"mean and spread of {column.name} differ"
+    return f"{_response_name(column)} {'differ' if _is_plural(column) else 'differs'}"
 
 
 def _limit_words(comparison: Comparison) -> str:
@@ -279,11 +304,10 @@ def _bounds_words(comparison: Comparison, *, only_most: bool = False) -> str:
     if comparison.limits.tolerance is not None:
         for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
             low, high = effect.bounds
-            of = _response_name(column) if column.is_category else f"mean and spread of {column.name}"
             least, most = _amounts(column, low, high)
             least = f"{least} to " if low > 0 and not only_most else "at most "
-            differ = "differ" if not column.is_category or _is_plural(column) else "differs"
-            words.append(f"for the same inputs, {of} {differ} by {least}{most}{_unit(column)} in root mean square")
+            amount = f"{least}{most}{_unit(column)}"
+            words.append(f"for the same inputs, {_bounded_words(column)} by {amount} in root mean square")
         words += map(_region_bounds_words, comparison.regions[:1])
     if comparison.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*comparison.relation.overlap_interval))
