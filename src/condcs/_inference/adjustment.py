@@ -28,7 +28,7 @@ class Adjustment:
     """The rows of all samples, the regressions on their x, and the probability of each sample given x."""
 
     x: FloatArray  # (n, d): inputs, labels coded as numbers
-    categorical: tuple[bool, ...]  # (d,): which columns are labels
+    is_category: tuple[bool, ...]  # (d,): which columns are labels
     labels: LabelArray  # (n,): which sample a row is from, 0, 1, ...
     weights: FloatArray  # (n,): how much a row counts: in each sample, the mean is 1
     smoother: Smoother  # for regressions on x
@@ -39,7 +39,7 @@ class Adjustment:
     def of(
         cls,
         x: FloatArray,
-        categorical: Sequence[bool],
+        is_category: Sequence[bool],
         sizes: Sequence[int],
         rng: np.random.Generator,
         *,
@@ -54,7 +54,7 @@ class Adjustment:
         have, or the labels of the samples.
         """
         labels = np.repeat(np.arange(len(sizes)), sizes)
-        smoother = Smoother(x, categorical, clusters)
+        smoother = Smoother(x, is_category, clusters)
         jumping = None
         if responses is not None:
             jumping = jumping_targets(responses, (labels[:, None], (True,)))
@@ -66,11 +66,11 @@ class Adjustment:
             # Each sample may have a unit of its own.
             means = np.array([weights[labels == group].mean() for group in range(len(sizes))])  # (G,)
             weights = weights / means[labels]  # (n,)
-        return cls(x, tuple(categorical), labels, weights, smoother, fitted, jumping)
+        return cls(x, tuple(is_category), labels, weights, smoother, fitted, jumping)
 
     def smoother_of(self, rows: IntArray, clusters: IntArray | None) -> Smoother:
         """Return regressions of some rows on x, which follow jumps if those of all rows do."""
-        smoother = Smoother(self.x[rows], self.categorical, clusters)
+        smoother = Smoother(self.x[rows], self.is_category, clusters)
         return smoother if self.jumping is None else smoother.following_jumps(self.jumping[rows])
 
     @property

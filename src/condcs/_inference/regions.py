@@ -69,7 +69,7 @@ def search_among(adjustment: Adjustment, rows: BoolArray | slice) -> BoxSearch:
     least_weight = max(_FEWEST_ROWS, _LEAST_SHARE * n) / 4
     return BoxSearch(
         x,
-        adjustment.categorical,
+        adjustment.is_category,
         penalty=_FIRST_BOUND + float(np.log(d)),
         second_penalty=_SECOND_BOUND,
         least_weight=least_weight,

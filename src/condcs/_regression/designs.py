@@ -84,7 +84,7 @@ class Design:
         if q < n:
             mean, spectrum, directions = principal_directions(functions)
             turn = directions / np.sqrt(spectrum)
-            basis = _by_rows(lambda rows: (functions[rows] - mean) @ turn, n, turn.shape[1], functions.dtype)
+            basis = _fill_by_chunks(lambda rows: (functions[rows] - mean) @ turn, n, turn.shape[1], functions.dtype)
             return cls(name, basis, spectrum)
         centred = functions - functions.mean(axis=0, dtype=np.float64)
         spectrum, basis = np.linalg.eigh(centred @ centred.T)  # (n, n)
@@ -221,6 +221,7 @@ class DesignMaker:
 
     def products(self) -> list[RealArray]:
         """Return products of two columns: lines of numbers, and indicators of labels."""
+        # A column with heavy tails has two lines: by its normal scores, and in its own units.
         column_of_line = np.concatenate([np.arange(self.numbers.shape[1]), np.flatnonzero(self.inputs.heavy)])
         lines = np.hstack([self.numbers, self.in_own_units])
         by_column: list[RealArray] = [lines[:, column_of_line == j] for j in range(self.numbers.shape[1])]
@@ -247,23 +248,23 @@ class DesignMaker:
         return blocks
 
 
-Functions = Iterator[tuple[str, RealArray]]
-"""Designs to be: a name, and functions on all rows (n, q)."""
+NamedFunctions = Iterator[tuple[str, RealArray]]
+"""What designs are made of: a name, and functions on all rows (n, q)."""
 
 
-def _additive(maker: DesignMaker) -> Functions:
+def _additive(maker: DesignMaker) -> NamedFunctions:
     """Functions of single columns, and of the length of x, added up."""
     yield "additive", in_deviations(np.hstack(maker.additive))
 
 
-def _products(maker: DesignMaker) -> Functions:
+def _products(maker: DesignMaker) -> NamedFunctions:
     """Functions of single columns, and products of two columns, if these are not too many."""
     products = maker.products()
     if products and sum(block.shape[1] for block in products) <= _MOST_PRODUCTS:
         yield "products", in_deviations(np.hstack([*maker.additive, *products]))
 
 
-def _bumps(maker: DesignMaker) -> Functions:
+def _bumps(maker: DesignMaker) -> NamedFunctions:
     """Gaussian bumps around landmark rows, and the inputs themselves, for each bandwidth."""
     numbers, categories, n = maker.inputs.numbers, maker.inputs.categories, maker.rows
     if not numbers.shape[1]:
@@ -285,13 +286,13 @@ def _bumps(maker: DesignMaker) -> Functions:
 
     for bandwidth in BANDWIDTHS if numbers.shape[1] == 1 else BANDWIDTHS[:-1]:
         root = inverse_root(gram(landmarks, bandwidth), _SMALLEST_EIGENVALUE_OF_BUMPS)
-        bumps = _by_rows(partial(features, bandwidth, root), n, root.shape[1], maker.dtype)
+        bumps = _fill_by_chunks(partial(features, bandwidth, root), n, root.shape[1], maker.dtype)
         # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
         bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(maker.dtype)
         yield f"bumps of {bandwidth:g} medians", np.hstack([maker.numbers, bumps])
 
 
-def _single_columns(maker: DesignMaker) -> Functions:
+def _single_columns(maker: DesignMaker) -> NamedFunctions:
     """Splines of each column, and of all columns, with as many knots as a single column may have."""
     numbers = maker.inputs.numbers
     if not maker.sizes.single_columns or numbers.shape[1] < 2:
@@ -307,7 +308,7 @@ def _single_columns(maker: DesignMaker) -> Functions:
         yield "fine additive", np.hstack(by_column)
 
 
-FAMILIES: tuple[Callable[[DesignMaker], Functions], ...] = (_additive, _products, _bumps, _single_columns)
+FAMILIES: tuple[Callable[[DesignMaker], NamedFunctions], ...] = (_additive, _products, _bumps, _single_columns)
 """All families. Of two designs that do equally well the first is taken, so that the simplest come first."""
 
 
@@ -355,8 +356,8 @@ def _inner(columns: FloatArray) -> FloatArray:
     return np.asarray(columns.T @ columns)
 
 
-def _by_rows(work: Callable[[slice], RealArray], n: int, columns: int, dtype: np.dtype[Any]) -> RealArray:
-    """Return an array whose rows `work` makes, chunk by chunk."""
+def _fill_by_chunks(work: Callable[[slice], RealArray], n: int, columns: int, dtype: np.dtype[Any]) -> RealArray:
+    """Return an array (n, columns) whose rows `work` makes, chunk by chunk."""
     array = np.empty((n, columns), dtype)
 
     def fill(rows: slice) -> None:

@@ -21,8 +21,8 @@ JumpBox = tuple[tuple[int, float, float], ...]
 Jump = tuple[float, list[JumpBox]]
 """How large a jump is, and the boxes whose indicators follow it."""
 
-_SHARES = (32, 16, 8)
-"""Windows on either side of a place: one of so many equal parts of the rows. Of single steps by 0.5 to 1 deviations at
+_WINDOW_DIVISORS = (32, 16, 8)
+"""A window on either side of a place has a 32nd, 16th or 8th of the rows. Of single steps by 0.5 to 1 deviations at
 400 rows the widest finds nearly all that are found (49 of 100 at 0.75, with the narrower ones 52); narrow ones are for
 jumps that follow closely on one another."""
 _FEWEST_ROWS = 12
@@ -67,11 +67,11 @@ def jumps(x: RealArray, residuals: RealArray) -> list[JumpBox]:
     order = np.argsort(x.T, axis=1, kind="stable").T  # (n, d)
     sorted_x = np.take_along_axis(x, order, axis=0)  # (n, d)
     sorted_residuals = scaled[order]  # (n, d, m'): along each column
-    scores = _differences(sorted_residuals)  # (n - 1, d)
+    scores = _squared_differences(sorted_residuals)  # (n - 1, d)
     candidates: list[Jump] = []
     for j in range(x.shape[1]):
-        candidates += _along(j, sorted_x[:, j], sorted_residuals[:, j], scores[:, j], bound)
-    candidates += _corners(x, sorted_x, scaled, bound)
+        candidates += _jumps_along(j, sorted_x[:, j], sorted_residuals[:, j], scores[:, j], bound)
+    candidates += _largest_corners(x, sorted_x, scaled, bound)
     largest: list[JumpBox] = []
     for _, boxes in sorted(candidates, key=lambda jump: -jump[0]):
         if len(largest) + len(boxes) <= len(x) // _ROWS_PER_JUMP:
@@ -84,7 +84,7 @@ def inside(x: RealArray, box: JumpBox) -> BoolArray:
     return np.asarray(np.all([(x[:, j] > low) & (x[:, j] <= high) for j, low, high in box], axis=0))
 
 
-def _along(j: int, x: RealArray, residuals: RealArray, scores: FloatArray, bound: float) -> Iterator[Jump]:
+def _jumps_along(j: int, x: RealArray, residuals: RealArray, scores: FloatArray, bound: float) -> Iterator[Jump]:
     """Yield jumps along a sorted column: all of its values at once if there are few, or places, far enough apart.
 
     The column is the j-th; `x` (n,) and the residuals (n, m) are sorted by it, and a score (n - 1,) is that of a jump
@@ -93,32 +93,33 @@ def _along(j: int, x: RealArray, residuals: RealArray, scores: FloatArray, bound
     # The last row of each value.
     ends = np.append(np.flatnonzero(x[1:] > x[:-1]), len(x) - 1)
     if len(ends) <= min(_MOST_VALUES, len(x) // _ROWS_PER_VALUE):
-        score, counts = _between(residuals, ends)
+        score, row_counts = _difference_between_values(residuals, ends)
         if score > bound:
             boxes = [((j, low, high),) for low, high in pairwise(x[ends].tolist())]
-            yield score, [box for box, count in zip(boxes, counts[1:], strict=True) if count >= _FEWEST_ROWS]
+            yield score, [box for box, count in zip(boxes, row_counts[1:], strict=True) if count >= _FEWEST_ROWS]
         return
     # No jump lies between equal values.
     scores = np.where(x[1:] > x[:-1], scores, 0.0)
-    apart = max(len(x) // _SHARES[0], _FEWEST_ROWS)
-    while scores[k := int(scores.argmax())] > bound:
+    apart = max(len(x) // _WINDOW_DIVISORS[0], _FEWEST_ROWS)
+    while scores.max() > bound:
+        k = int(scores.argmax())
         yield float(scores[k]), [((j, float(x[k]), np.inf),)]
         scores[max(k - apart, 0) : k + apart] = 0.0
 
 
-def _between(residuals: RealArray, ends: RealArray) -> tuple[float, FloatArray]:
+def _difference_between_values(residuals: RealArray, ends: RealArray) -> tuple[float, FloatArray]:
     """Return how much sorted residuals differ between values, as a squared normal variable, and the rows of each."""
-    counts = np.diff(ends, prepend=-1)  # (values,)
+    row_counts = np.diff(ends, prepend=-1)  # (values,)
     sums = np.diff(np.cumsum(residuals, axis=0)[ends], axis=0, prepend=0.0)  # (values, m)
     freedom = max(len(ends) - 1, 1)
     # The largest sum of squares between values, of all columns of residuals: chi-squared, here over its freedom.
-    ratio = float((sums**2 / counts[:, None]).sum(axis=0).max()) / freedom
+    ratio = float((sums**2 / row_counts[:, None]).sum(axis=0).max()) / freedom
     # The cube root of a chi-squared variable is nearly normal (Wilson, Hilferty).
     normal = (np.cbrt(ratio) - 1 + 2 / (9 * freedom)) / np.sqrt(2 / (9 * freedom))
-    return max(normal, 0.0) ** 2, counts
+    return max(normal, 0.0) ** 2, row_counts
 
 
-def _differences(residuals: RealArray) -> FloatArray:
+def _squared_differences(residuals: RealArray) -> FloatArray:
     """Return squared differences of mean residuals before and after each gap between rows (n - 1 x d).
 
     The residuals (n x d x m) are sorted along each column. The largest difference of all windows and residuals counts,
@@ -130,7 +131,7 @@ def _differences(residuals: RealArray) -> FloatArray:
     sums = np.concatenate([zeros, np.cumsum(residuals, axis=0)])
     squares = np.concatenate([zeros, np.cumsum(residuals**2, axis=0)])
     largest = np.zeros((n - 1, *residuals.shape[1:]))
-    for h in {max(n // share, _FEWEST_ROWS) for share in _SHARES}:
+    for h in {max(n // divisor, _FEWEST_ROWS) for divisor in _WINDOW_DIVISORS}:
         if 2 * h > n:
             continue
         # Windows of h rows on either side, for each gap that has as many.
@@ -144,7 +145,7 @@ def _differences(residuals: RealArray) -> FloatArray:
     return np.asarray(largest.max(axis=2))
 
 
-def _corners(x: RealArray, sorted_x: RealArray, residuals: RealArray, bound: float) -> list[Jump]:
+def _largest_corners(x: RealArray, sorted_x: RealArray, residuals: RealArray, bound: float) -> list[Jump]:
     """Return the largest jump of each pair of columns: both cuts, and the corner between them."""
     n, d = x.shape
     n_cuts = min(_CUTS_OF_ALL_COLUMNS // d, _MOST_CUTS)
@@ -173,14 +174,15 @@ def _refined_corner(
     x: RealArray, columns: tuple[int, int], cuts: tuple[RealArray | float, RealArray | float], residuals: RealArray
 ) -> Jump:
     """Return the corner that parts residuals (n,) best, from cuts of two columns that do so roughly."""
-    (i, j), (s, t) = columns, cuts
+    i, j = columns
+    cut_i, cut_j = cuts
     for _ in range(_REFINEMENTS):
-        s = _best_cut(x[:, i], residuals * _signs(x[:, j], t))
-        t = _best_cut(x[:, j], residuals * _signs(x[:, i], s))
-    products = _signs(x[:, i], s) * _signs(x[:, j], t)
+        cut_i = _best_cut(x[:, i], residuals * _signs(x[:, j], cut_j))
+        cut_j = _best_cut(x[:, j], residuals * _signs(x[:, i], cut_i))
+    products = _signs(x[:, i], cut_i) * _signs(x[:, j], cut_j)  # (n,)
     # The contrast of the residuals with these, squared, over its variance by the residuals, or by 1 if that is larger.
     score = float((residuals @ products) ** 2 / (np.maximum(residuals**2, 1.0) @ products**2))
-    first, second = (i, float(s), np.inf), (j, float(t), np.inf)
+    first, second = (i, float(cut_i), np.inf), (j, float(cut_j), np.inf)
     return score, [(first,), (second,), (first, second)]
 
 
@@ -194,7 +196,8 @@ def _best_cut(column: RealArray, values: RealArray) -> float:
     """Return the value of a column that parts other values best."""
     n = len(column)
     order = np.argsort(column, kind="stable")
-    x, sums = column[order], np.cumsum(values[order] - values.mean())[:-1]
+    x = column[order]
+    sums = np.cumsum(values[order] - values.mean())[:-1]  # (n - 1,): of the rows up to each cut
     # Rows up to a cut behind each row but the last, and rows above it.
     below = np.arange(1, n)
     above = n - below

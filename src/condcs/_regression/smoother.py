@@ -114,7 +114,7 @@ class Smoother(RegressionOnX):
     ----------
     x : array, shape (n, d), float64
         Inputs of all rows, labels coded as numbers.
-    categorical : sequence of bool
+    is_category : sequence of bool
         Which columns are labels.
     clusters : array of int, shape (n,), optional
         Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
@@ -128,12 +128,12 @@ class Smoother(RegressionOnX):
     def __init__(
         self,
         x: FloatArray,
-        categorical: Sequence[bool],
+        is_category: Sequence[bool],
         clusters: IntArray | None = None,
         *,
         only_defence: bool = False,
     ) -> None:
-        super().__init__(StandardisedInputs.of(x, categorical))
+        super().__init__(StandardisedInputs.of(x, is_category))
         self._only_defence, self._clusters = only_defence, clusters
         is_large = self.rows > many_rows.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if is_large else np.float64)

@@ -47,17 +47,17 @@ class StandardisedInputs:
     categories: Sequence[IntArray]
 
     @classmethod
-    def of(cls, x: FloatArray, categorical: Sequence[bool]) -> StandardisedInputs:
-        """Standardise x (n, d), whose `categorical` columns are labels coded as numbers."""
-        is_category = np.asarray(categorical, bool)
-        in_own_units = np.asarray(in_deviations(x[:, ~is_category]), np.float64)  # (n, d)
+    def of(cls, x: FloatArray, is_category: Sequence[bool]) -> StandardisedInputs:
+        """Standardise x (n, columns); those with `is_category` are labels coded as numbers."""
+        flags = np.asarray(is_category, bool)
+        in_own_units = np.asarray(in_deviations(x[:, ~flags]), np.float64)  # (n, d)
         heavy = _heavy_tailed(in_own_units)
         numbers = in_own_units
         if heavy.any():
             scores = in_deviations(normal_scores(in_own_units))
             numbers = np.asarray(np.where(heavy, scores, in_own_units), np.float64)
         # Codes 0, 1, ... instead of whatever numbers stand for labels.
-        categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, is_category].T]
+        categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
         return cls(numbers, in_own_units[:, heavy], heavy, categories)
 
     @property

@@ -177,7 +177,7 @@ def compare_inputs(pair: Pair, adjustment: Adjustment, *, n_resamples: int, seed
     rng = np.random.default_rng(seed)
     rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
     clusters = _clusters_of_rows(adjustment, rows)
-    pooled = PooledRows(adjustment.x[rows], adjustment.categorical, row_counts, adjustment.weights[rows], clusters)
+    pooled = PooledRows(adjustment.x[rows], adjustment.is_category, row_counts, adjustment.weights[rows], clusters)
     return ViewsOutcome.of(two_sample_test_by_views(pooled, Resampling(n_resamples, rng, None, progress=False)), seed)
 
 
