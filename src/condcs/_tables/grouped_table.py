@@ -32,16 +32,13 @@ from condcs._tables.pair import (
     select_one,
 )
 from condcs._tables.sampling import RowSampler, Sample, together
-from condcs._tables.sources import FEWEST_TABLE_ROWS, Table, open_table
+from condcs._tables.sources import FEWEST_TABLE_ROWS, MEGABYTE, Table, open_table
 
 MOST_GROUPS = 50
 """Groups of a table at most: the budget of memory is split evenly among so many, and every group is a comparison."""
 
 _GROUPS_SHOWN = 8
 """Names of small groups that a note lists."""
-
-_MEGABYTE = 1 << 20
-"""Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,7 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
 def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) -> dict[str | None, RowSampler]:
     """Sample the rows of each group in one pass; the last of the columns names the group."""
     may_lack = inputs if options.missing == "as-value" else 0
-    memory = options.memory * _MEGABYTE // MOST_GROUPS
+    memory = options.memory * MEGABYTE // MOST_GROUPS
     generator = np.random.default_rng((options.seed, 0))
     samplers: dict[str | None, RowSampler] = {}
     for batch in present_batches(table, names, options):

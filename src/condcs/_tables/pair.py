@@ -25,6 +25,7 @@ from condcs._tables.kinds import Column, Derived, derive_inputs, separates_thous
 from condcs._tables.sampling import Sample, sample_rows
 from condcs._tables.sources import (
     FEWEST_TABLE_ROWS,
+    MEGABYTE,
     Columns,
     Table,
     TableBatch,
@@ -33,9 +34,6 @@ from condcs._tables.sources import (
     column_name,
     open_table,
 )
-
-_MEGABYTE = 1 << 20
-"""Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
 _SHOWN = 5
 """So many columns or faults are named in a message; it says how many more there are."""
@@ -212,7 +210,7 @@ def read_sample(
     `number` tells the tables of a comparison apart, so that each has random keys of its own. The first `may_lack`
     columns may have gaps; None means that gaps cannot be values at all.
     """
-    memory = options.memory * _MEGABYTE // 2
+    memory = options.memory * MEGABYTE // 2
     batches, seed = present_batches(table, names, options), (options.seed, number)
     sample = sample_rows(batches, len(names), most=options.max_rows, memory=memory, seed=seed, may_lack=may_lack or 0)
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)

@@ -69,6 +69,9 @@ _FOREIGN = {
     b"\xfd7zXZ": "a file compressed by xz",
 }
 
+MEGABYTE = 1 << 20
+"""Bytes of a megabyte, the unit of `FileOptions.memory`."""
+
 BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
 

@@ -25,7 +25,7 @@ UNSEEN = -1.0
 """Code of a label that the reference does not have."""
 
 USABLE, HAS_GAP, HAS_UNSEEN_LABEL = 0, 1, 2
-"""Whether a row can be used, and why not."""
+"""Whether a row can be used, and why not. The first is false, so that codes of x and of y are joined by `or`."""
 
 
 @dataclass(frozen=True)
