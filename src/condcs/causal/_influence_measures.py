@@ -204,17 +204,23 @@ def f_test(target: FloatArray, condition: FloatArray, source: FloatArray) -> tup
     from scipy.special import fdtrc
 
     ones = np.ones((len(target), 1))
-    designs = np.hstack([ones, condition]), np.hstack([ones, condition, source])
-    fits = [np.linalg.lstsq(design, target, rcond=None) for design in designs]
-    small, large = (((target - d @ fit[0]) ** 2).sum(axis=0) for d, fit in zip(designs, fits, strict=True))
+    without_source = np.hstack([ones, condition])
+    with_source = np.hstack([ones, condition, source])
+    squares_without, rank_without = _squared_residuals(without_source, target)  # (columns of the target,)
+    squares_with, rank_with = _squared_residuals(with_source, target)
     # Degrees of freedom: of the source's columns that the condition does not hold already, and of the residuals.
-    ranks = [int(fit[2]) for fit in fits]
-    df_source, df_residual = ranks[1] - ranks[0], len(target) - ranks[1]
+    df_source, df_residual = rank_with - rank_without, len(target) - rank_with
     if not df_source or not df_residual:
         return 0.0, 1.0
-    noise = np.maximum(large / df_residual, np.finfo(float).tiny)
-    statistic = float(np.max((small - large) / df_source / noise))
+    noise = np.maximum(squares_with / df_residual, np.finfo(float).tiny)
+    statistic = float(np.max((squares_without - squares_with) / df_source / noise))
     return statistic, min(1.0, target.shape[1] * float(fdtrc(df_source, df_residual, max(statistic, 0.0))))
+
+
+def _squared_residuals(design: FloatArray, target: FloatArray) -> tuple[FloatArray, int]:
+    """Return the sum of squared residuals of each column of the target, and the rank of the design."""
+    coefficients, _, rank, _ = np.linalg.lstsq(design, target, rcond=None)
+    return ((target - design @ coefficients) ** 2).sum(axis=0), int(rank)
 
 
 def _kernel_granger(
@@ -226,19 +232,24 @@ def _kernel_granger(
     tolerance: float,
     spectrum: Callable[..., FloatArray],
 ) -> float:
-    """Return the filtered causality index: the share of the residual target that the source's past explains."""
-    V = spectrum(condition, bandwidths[0], tolerance, None)
-    W = spectrum(np.hstack([condition, source]), bandwidths[1], tolerance, V)
-    best = 0.0
+    """Return the filtered causality index: the share of the residual target that the source's past explains.
+
+    For a target of several columns, the largest.
+    """
+    # Orthonormal columns: the range of the own past, and what both pasts add to it.
+    V = spectrum(condition, bandwidths[0], tolerance, None)  # (n, k)
+    W = spectrum(np.hstack([condition, source]), bandwidths[1], tolerance, V)  # (n, m)
+    largest_index = 0.0
     for column in target.T:
         y = column - column.mean()
-        y = y - V @ (V.T @ y)
-        norm = float(np.linalg.norm(y))
+        residuals = y - V @ (V.T @ y)  # (n,)
+        norm = float(np.linalg.norm(residuals))
         if norm == 0 or not W.shape[1]:
             continue
-        r = W.T @ (y / norm)
-        best = max(best, float(np.sum(r[_significant(r, len(y))] ** 2)))
-    return best
+        r = W.T @ (residuals / norm)  # (m,)
+        index = float(np.sum(r[_significant(r, len(y))] ** 2))
+        largest_index = max(largest_index, index)
+    return largest_index
 
 
 def _significant(r: FloatArray, n: int) -> Any:
@@ -260,15 +271,17 @@ def _full_spectrum(points: FloatArray, bandwidth: float, tolerance: float, remov
     K = squareform(pdist(points, "sqeuclidean"))
     K *= -1 / (2 * bandwidth**2)
     exp_in_place(K)
-    mean = K.mean(axis=0)
-    K += mean.mean() - mean - mean[:, None]
-    largest = None
+    # Centred: rows and columns sum to 0.
+    means = K.mean(axis=0)
+    K += means.mean() - means - means[:, None]
+    largest = None  # eigenvalue before the projection
     if removed is not None:
         # The Lanczos iteration needs more rows than eigenvalues plus one; its fixed start makes it repeatable.
         if len(K) < 3:
             largest = float(np.linalg.norm(K, 2))
         else:
             largest = float(eigsh(K, k=1, v0=np.linspace(1, 2, len(K)), return_eigenvectors=False)[0])
+        # (1 - P) K (1 - P), with P the projector on the span.
         K = K - removed @ (removed.T @ K)
         K = K - (K @ removed) @ removed.T
         K = (K + K.T) / 2
@@ -306,13 +319,15 @@ def _conditional_information(y: FloatArray, x: FloatArray, z: FloatArray, k: int
     from scipy.special import digamma
 
     joint = np.hstack([y, x, z])
-    # The point itself is its own nearest neighbour; counts are of points strictly nearer than the k-th, and itself.
-    radius = np.nextafter(cKDTree(joint).query(joint, k + 1, p=np.inf)[0][:, -1], 0)
-    total = digamma(k)
+    # k + 1: each point is its own nearest neighbour.
+    distances = cKDTree(joint).query(joint, k + 1, p=np.inf)[0]  # (n, k + 1)
+    # Counts are of points strictly nearer than the k-th, and of the point itself.
+    radius = np.nextafter(distances[:, -1], 0)
+    information = digamma(k)
     for sign, space in ((-1, np.hstack([y, z])), (-1, np.hstack([x, z])), (1, z)):
-        count = cKDTree(space).query_ball_point(space, np.maximum(radius, 0.0), p=np.inf, return_length=True)
-        total += sign * float(np.mean(digamma(count)))
-    return float(total)
+        counts = cKDTree(space).query_ball_point(space, np.maximum(radius, 0.0), p=np.inf, return_length=True)
+        information += sign * float(np.mean(digamma(counts)))
+    return float(information)
 
 
 def differential_entropy(points: FloatArray, k: int) -> float:
@@ -321,13 +336,15 @@ def differential_entropy(points: FloatArray, k: int) -> float:
     from scipy.special import digamma, gammaln
 
     n, d = points.shape
-    distance = cKDTree(points).query(points, k + 1)[0][:, -1]
-    positive = distance[distance > 0]
+    distances = cKDTree(points).query(points, k + 1)[0][:, -1]  # (n,), to the k-th neighbour
+    positive = distances[distances > 0]
     floor = float(positive.min()) if len(positive) else np.finfo(float).tiny
-    ball = d / 2 * np.log(np.pi) - gammaln(d / 2 + 1)
-    return float(digamma(n) - digamma(k) + ball + d * np.mean(np.log(np.maximum(distance, floor))))
+    # The log volume of the unit ball.
+    log_ball = d / 2 * np.log(np.pi) - gammaln(d / 2 + 1)
+    return float(digamma(n) - digamma(k) + log_ball + d * np.mean(np.log(np.maximum(distances, floor))))
 
 
 def _standardised(values: FloatArray) -> FloatArray:
+    """Return columns of mean 0 and standard deviation 1; constant ones are 0."""
     deviation = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
