@@ -237,8 +237,8 @@ def compare_pair(
 ) -> Comparison:
     """Compare two tables that have been read; `losses` are those of a model in each row, if there is one.
 
-    Regressions on x and P(table | x) are fitted once, and read by all steps but the test of x. The regions come before
-    the sizes: no size is below what they imply.
+    Regressions on x and P(table | x) are fitted once, first of all; `Adjustment` says which steps fit their own. The
+    regions come before the sizes: no size is below what they imply.
     """
     check_labels_meet(pair)
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples

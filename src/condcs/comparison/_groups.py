@@ -86,7 +86,7 @@ class GroupComparison(ByValue, Reported):
     divergences : array, optional
         Conditional CS divergence between all pairs of groups.
     notes : tuple of str
-        What a reader should know.
+        What to know besides: groups left out, columns left out, rows without a counterpart.
     set_aside : tuple of str
         Groups that differ so clearly that they are no part of the rest that the others are compared with.
     """

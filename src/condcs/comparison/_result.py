@@ -129,7 +129,7 @@ class Comparison(ByValue, Reported):
     n_resamples, seed : int
         Resamples of both tests, and the seed of the sample and of the tests.
     notes : tuple of str
-        What a reader should know: columns left out, rows without a counterpart.
+        What to know besides: columns left out, rows without a counterpart.
     limits : Limits
         How large a change must be to matter.
     row_dependence : RowDependence

@@ -101,7 +101,7 @@ class Page(Printable):
         self._add("<ul>" + "".join(f"<li>{_escape(item)}</li>" for item in items) + "</ul>")
 
     def verdict(self, words: str, tone: Literal["neutral", "good", "bad"] = "neutral") -> None:
-        """Add the one sentence that a hurried reader takes away; `tone` is "neutral", "good" or "bad"."""
+        """Add the sentence that says it all, set apart from the text; `tone` is "neutral", "good" or "bad"."""
         check_choice("tone", tone, ("neutral", "good", "bad"))
         self._add(f'<p class="verdict {tone}">{_escape(words)}</p>')
 
