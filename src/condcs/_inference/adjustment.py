@@ -30,10 +30,10 @@ class Adjustment:
     x: FloatArray  # (n, d): inputs, labels coded as numbers
     is_category: tuple[bool, ...]  # (d,): which columns are labels
     labels: LabelArray  # (n,): which sample a row is from, 0, 1, ...
-    weights: FloatArray  # (n,): how much a row counts: in each sample, the mean is 1
+    weights: FloatArray  # (n,): weights of the rows, with a mean of 1 in each sample
     smoother: Smoother  # for regressions on x
     propensity: Propensity  # P(sample | x)
-    jumping: RealArray | None = None  # (n, t): what jumps along x were looked for in; the smoother follows them
+    jumping: RealArray | None = None  # (n, t): targets whose jumps along x the smoother follows
 
     @classmethod
     def of(
@@ -50,8 +50,8 @@ class Adjustment:
     ) -> Adjustment:
         """Fit the regressions on x, and P(sample | x) if it is not passed; the samples lie one after the other.
 
-        With responses (n x c, and flags of the columns of labels) all regressions follow the jumps along x that these
-        have, or the labels of the samples.
+        With responses (n x c, and flags of the columns of labels) all regressions follow the jumps along x of these and
+        of the samples' labels.
         """
         labels = np.repeat(np.arange(len(sizes)), sizes)
         smoother = Smoother(x, is_category, clusters)
@@ -63,8 +63,8 @@ class Adjustment:
         if weights is None:
             weights = np.ones(len(x))
         else:
-            # Each sample may have a unit of its own.
-            means = np.array([weights[labels == group].mean() for group in range(len(sizes))])  # (G,)
+            # Each sample may have weights on a scale of its own.
+            means = np.array([weights[labels == sample].mean() for sample in range(len(sizes))])  # (G,)
             weights = weights / means[labels]  # (n,)
         return cls(x, tuple(is_category), labels, weights, smoother, fitted, jumping)
 

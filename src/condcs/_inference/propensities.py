@@ -271,7 +271,7 @@ def propensity_of_caller(
     units: IntArray | None = None,
 ) -> Propensity:
     """Check the balance of probabilities that come from the caller, or from a classifier of theirs."""
-    draft = Propensity(probabilities, "given", 1.0)
+    draft = Propensity(probabilities, "given", 1.0)  # its balance is not known yet
     return replace(draft, balance_pvalue=_balance_pvalue(draft, designs, labels, rng), units=units)
 
 
@@ -370,14 +370,14 @@ def cross_fitted(classifier: Any, x: RealArray, labels: LabelArray, n_samples: i
     smallest = int(np.bincount(labels).min())
     folds = min(_FOLDS, smallest)
     fold_of_row = np.empty(len(labels), np.int64)
-    for g in range(n_samples):
-        rows = np.flatnonzero(labels == g)
+    for sample in range(n_samples):
+        rows = np.flatnonzero(labels == sample)
         fold_of_row[rows] = np.arange(len(rows)) % folds
     probabilities = np.empty((len(labels), n_samples))
     for fold in range(folds):
-        held = fold_of_row == fold
-        model = _clone(classifier).fit(x[~held], labels[~held])
-        probabilities[held] = model.predict_proba(x[held])
+        in_fold = fold_of_row == fold
+        model = _clone(classifier).fit(x[~in_fold], labels[~in_fold])
+        probabilities[in_fold] = model.predict_proba(x[in_fold])
     return check_probabilities(probabilities, len(labels), n_samples)
 
 
