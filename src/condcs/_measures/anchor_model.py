@@ -141,14 +141,14 @@ class Model:
         return added, np.stack([np.ones_like(size), size, *wide], axis=1)
 
     def features(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
-        """Return what sums are regressed on (rows x K + 2), and relative probabilities of rows to be anchors."""
+        """Return what sums are regressed on (rows x K + 2), and relative chances of rows to be anchors (rows,)."""
         added, regressors = self.approximately_added(rows)
         # No row adds more than 1 to a sum: its kernel mass is at least what it is to itself.
         most = np.abs(self.gradient).sum()
         uncorrected, size, robust = (np.minimum(_exp_of_fit(regressors, fit[rows.groups]), most) for fit in self.fits)
-        parts = np.stack([uncorrected, size, robust, rows.weights]) * self.parts[:, rows.groups]
-        chances = np.where(rows.weights > 0, parts.sum(axis=0), 0.0)
-        return np.column_stack([added, size, rows.weights]), chances
+        parts = np.stack([uncorrected, size, robust, rows.weights]) * self.parts[:, rows.groups]  # (4, rows)
+        relative_chances = np.where(rows.weights > 0, parts.sum(axis=0), 0.0)
+        return np.column_stack([added, size, rows.weights]), relative_chances
 
 
 # Both keep rounding, which hangs on how rows are chunked, out of the choice of anchors: eigenvalues below this part of
@@ -182,15 +182,16 @@ def fitted_model(
     approximate, regressors = model.approximately_added(rows)
     fits = plain.copy()
     for g in range(n_groups):
-        mine = rows.groups == g
-        if mine.sum() < _FEWEST_PILOTS:
+        of_group = rows.groups == g
+        if of_group.sum() < _FEWEST_PILOTS:
             continue
-        logs, relative = regressors[mine], exact[mine] @ np.abs(gradient)
+        logs, relative = regressors[of_group], exact[of_group] @ np.abs(gradient)
         fits[1, g] = _fitted(logs, np.log(relative + TINY))
         fits[2, g, [0, 2, 3, 4, 5]] = _fitted(logs[:, [0, 2, 3, 4, 5]], np.log(relative + TINY))
         fits[2, g, 1] = 0.0
-        features = np.column_stack([approximate[mine], _exp_of_fit(logs, fits[1, g : g + 1]), rows.weights[mine]])
-        residuals = _residuals(features, exact[mine] @ gradient, 1 / np.maximum(relative, TINY))
+        expected = _exp_of_fit(logs, fits[1, g : g + 1])
+        features = np.column_stack([approximate[of_group], expected, rows.weights[of_group]])
+        residuals = _residuals(features, exact[of_group] @ gradient, 1 / np.maximum(relative, TINY))
         fits[0, g] = _fitted(logs, np.log(np.abs(residuals) + _RESOLVED * relative + TINY))
     parts = np.stack([*(_exp_of_fit(regressors, fit[rows.groups]) for fit in fits), rows.weights])
     means = np.stack([parts @ (share * (rows.groups == g)) for g in range(n_groups)], axis=1)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -424,27 +424,33 @@ class _Draw:
     """Anchors, and totals over all rows whose masses are not exact yet."""
 
     rows: RowChunk
-    features: FloatArray
-    chances: FloatArray  # probabilities with which they were drawn
-    totals: FloatArray  # G x features: sums of these over all other rows of each group, those drawn among them
-    threshold: float  # what relative probabilities are multiplied by
-    everybody: float  # the probability of any row
+    features: FloatArray  # (rows, K + 2): what sums are regressed on
+    chances: FloatArray  # (rows,): probabilities with which they were drawn
+    totals: FloatArray  # (G, K + 2): sums of the features over all other rows of each group, those drawn among them
+    threshold: float  # what relative chances are multiplied by
+    blind_chance: float  # the probability of any row to be drawn without a look at the model
 
     @property
     def complete(self) -> bool:
         """Whether all rows that were not exact are among the anchors."""
         return self.threshold == np.inf
 
-    def probability(self, chances: FloatArray) -> FloatArray:
-        """Return the probabilities of rows to be drawn, from their relative probabilities by the model."""
-        return np.asarray(1 - (1 - np.minimum(1.0, chances * self.threshold)) * (1 - self.everybody))
+    def chances_of(self, relative_chances: FloatArray) -> FloatArray:
+        """Return the probabilities of other rows to be drawn, from their relative chances."""
+        return _chances_to_be_drawn(relative_chances, self.threshold, self.blind_chance)
+
+
+def _chances_to_be_drawn(relative_chances: FloatArray, threshold: float, blind_chance: float) -> FloatArray:
+    """Return the probabilities of rows to be drawn by the model, or without a look at it."""
+    by_model = np.minimum(1.0, relative_chances * threshold)
+    return np.asarray(1 - (1 - by_model) * (1 - blind_chance))
 
 
 # Share of the anchors that are drawn without a look at the model. More would waste anchors where the model is right,
 # fewer would leave a larger error unseen where it is wrong.
 _BLIND = 0.2
-# How many times as many candidates are kept, on average, as anchors are wanted: the model's probabilities are not known
-# to be 1 on average before all rows are visited. Fewer could be too few; the draw is the same unless they are.
+# How many times as many candidates are kept, on average, as anchors are wanted: relative chances are not known to be 1
+# on average before all rows are visited. Fewer could be too few; the draw is the same unless they are.
 _SPARE = 8.0
 
 
@@ -452,10 +458,10 @@ class _Candidates(NamedTuple):
     """Rows of a chunk that may become anchors."""
 
     rows: RowChunk
-    features: FloatArray
-    chances: FloatArray  # relative probabilities
-    order: FloatArray  # the smallest are drawn
-    blind: BoolArray  # which are drawn without a look at the model
+    features: FloatArray  # (rows, K + 2)
+    relative_chances: FloatArray  # (rows,): 1 on average over all rows
+    priorities: FloatArray  # (rows,): the smallest are drawn
+    is_blind: BoolArray  # (rows,): which are drawn without a look at the model
 
 
 def _drawn(source: RowSource, model: Model, exact_rows: ExactRows, wanted: int, seed: int, stage: int) -> _Draw:
@@ -465,10 +471,10 @@ def _drawn(source: RowSource, model: Model, exact_rows: ExactRows, wanted: int, 
     chance. The two draws are independent, and a row is an anchor if either takes it.
     """
     n = sum(source.sizes) - len(exact_rows.rows)
-    everybody = min(1.0, _BLIND * wanted / max(n, 1))
-    by_model = max(1, round((1 - _BLIND) * wanted))
-    # Only rows that may be among the first need be kept; relative probabilities are 1 on average.
-    cut = np.inf if n <= MOST_ANCHORS else _SPARE * by_model / n
+    blind_chance = min(1.0, _BLIND * wanted / max(n, 1))
+    n_by_model = max(1, round((1 - _BLIND) * wanted))
+    # Only rows that may be among the first need be kept; relative chances are 1 on average.
+    cut = np.inf if n <= MOST_ANCHORS else _SPARE * n_by_model / n
     keys = [np.sort(exact_rows.rows.index[exact_rows.rows.groups == g]) for g in range(len(source.sizes))]
 
     def visit(chunk: RowChunk) -> tuple[int, FloatArray, _Candidates]:
@@ -477,56 +483,61 @@ def _drawn(source: RowSource, model: Model, exact_rows: ExactRows, wanted: int, 
         # Rows that are not exact yet: -1 stands for the end of the keys, and is no index.
         next_key = np.append(keys[group], -1)[np.searchsorted(keys[group], chunk.index)]
         rows = chunk.take((next_key != chunk.index) & (chunk.weights > 0))
-        features, chances = model.features(rows)
-        chances = np.maximum(chances, TINY)
-        # Priorities: a row is the more likely to be among the smallest, the larger its chance.
-        order = _uniform(seed, 2 * stage, rows) / chances
-        blind = _uniform(seed, 2 * stage + 1, rows) <= everybody
-        some = (order <= cut) | blind
-        candidates = _Candidates(rows.take(some), features[some], chances[some], order[some], blind[some])
+        features, relative_chances = model.features(rows)
+        relative_chances = np.maximum(relative_chances, TINY)
+        # A row is the more likely to be among the smallest, the larger its chance.
+        priorities = _uniform(seed, 2 * stage, rows) / relative_chances
+        is_blind = _uniform(seed, 2 * stage + 1, rows) <= blind_chance
+        some = (priorities <= cut) | is_blind
+        candidates = _Candidates(
+            rows.take(some), features[some], relative_chances[some], priorities[some], is_blind[some]
+        )
         return group, features.sum(axis=0), candidates
 
-    totals, parts = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
+    totals = np.zeros((len(source.sizes), len(model.gradient) + 2))  # (G, K + 2)
+    of_chunks = []
     for group, total, candidates in source.map(visit):
         totals[group] += total
-        parts.append(candidates)
-    rows = joined_rows(*(part.rows for part in parts))
-    features = np.concatenate([part.features for part in parts])
-    chances = np.concatenate([part.chances for part in parts])
-    order = np.concatenate([part.order for part in parts])
-    blind = np.concatenate([part.blind for part in parts])
-    ranked = np.sort(order[order <= cut])
-    threshold = ranked[by_model] if by_model < len(ranked) else cut
-    taken = np.flatnonzero((order < threshold) | blind)
-    draw = _Draw(rows.take(taken), features[taken], chances[taken], totals, float(threshold), everybody)
-    return replace(draw, chances=draw.probability(draw.chances))
+        of_chunks.append(candidates)
+    rows = joined_rows(*(candidates.rows for candidates in of_chunks))
+    features = np.concatenate([candidates.features for candidates in of_chunks])
+    relative_chances = np.concatenate([candidates.relative_chances for candidates in of_chunks])
+    priorities = np.concatenate([candidates.priorities for candidates in of_chunks])
+    is_blind = np.concatenate([candidates.is_blind for candidates in of_chunks])
+    ranked = np.sort(priorities[priorities <= cut])
+    threshold = float(ranked[n_by_model] if n_by_model < len(ranked) else cut)
+    taken = np.flatnonzero((priorities < threshold) | is_blind)
+    chances = _chances_to_be_drawn(relative_chances[taken], threshold, blind_chance)
+    return _Draw(rows.take(taken), features[taken], chances, totals, threshold, blind_chance)
 
 
 def _estimate(
-    measure: RowSums, model: Model, exact_rows: ExactRows, draw: _Draw, exact: FloatArray
+    measure: RowSums, model: Model, exact_rows: ExactRows, draw: _Draw, added: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return sums over all rows and the standard error of the divergence; `exact` is what the anchors add to them.
+    """Return sums over all rows (K,) and the standard error of the divergence; the anchors add `added` (anchors, K).
 
-    Sums over the exact rows, plus a regression on features of all others, plus what anchors correct.
+    They are sums over the exact rows, plus a regression on features of all others, plus what anchors correct.
     """
     spread = (1 - draw.chances) / draw.chances**2
     # Rows that were certain to be drawn have no error to be made small, but stabilise the regression, each with a
     # hundredth of the mean weight.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
     exact_sums = exact_rows.added.sum(axis=0)
-    sums, residuals, leverages = exact_sums, exact.copy(), np.zeros(len(exact))
-    coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))
+    sums, residuals, leverages = exact_sums, added.copy(), np.zeros(len(added))
+    coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))  # (G, K + 2, K)
     if not draw.complete:
         for g, total in enumerate(draw.totals):
-            mine = draw.rows.groups == g
-            coefficients[g], leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
-            residuals[mine] -= draw.features[mine] @ coefficients[g]
+            of_group = draw.rows.groups == g
+            coefficients[g], leverages[of_group] = weighted_regression(
+                draw.features[of_group], added[of_group], roots[of_group]
+            )
+            residuals[of_group] -= draw.features[of_group] @ coefficients[g]
             sums = sums + total @ coefficients[g]
     sums = sums + (residuals / draw.chances[:, None]).sum(axis=0)
     if measure.logs and not (sums > 0).all():
         # A regression knows no sign. Without it, sums are of positive terms.
-        residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
-        sums = exact_sums + (exact / draw.chances[:, None]).sum(axis=0)
+        residuals, leverages, coefficients = added, np.zeros(len(added)), 0 * coefficients
+        sums = exact_sums + (added / draw.chances[:, None]).sum(axis=0)
     gradient = measure.gradient(sums)
     variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
     if draw.complete:
@@ -541,17 +552,17 @@ def _variance_by_exact_rows(
     model: Model, exact_rows: ExactRows, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
 ) -> float:
     """Return the variance of the divergence as estimated from pilot rows and earlier anchors."""
-    mine = ~exact_rows.landmark & (exact_rows.rows.weights > 0)
-    rows, exact = exact_rows.rows.take(mine), exact_rows.added[mine]
-    share, which = exact_rows.share[mine], exact_rows.draw[mine]
+    is_drawn = ~exact_rows.landmark & (exact_rows.rows.weights > 0)
+    rows, added = exact_rows.rows.take(is_drawn), exact_rows.added[is_drawn]
+    share, draw_of_row = exact_rows.share[is_drawn], exact_rows.draw[is_drawn]
     if len(rows) == 0:
         return 0.0
-    features, chances = model.features(rows)
-    chances = draw.probability(chances)
-    residuals = (exact - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient
+    features, relative_chances = model.features(rows)
+    chances = draw.chances_of(relative_chances)
+    residuals = (added - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient  # (rows,)
     # Each draw has its own estimate; larger ones count for more.
-    sizes = np.bincount(which)[which]  # of the draw that each row belongs to
-    return float(share * sizes / len(which) @ ((1 - chances) / chances * residuals**2))
+    sizes = np.bincount(draw_of_row)[draw_of_row]  # of the draw that each row belongs to
+    return float(share * sizes / len(draw_of_row) @ ((1 - chances) / chances * residuals**2))
 
 
 def _standard_error(variances: FloatArray) -> float:
