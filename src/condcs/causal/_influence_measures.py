@@ -34,7 +34,7 @@ from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import PredictorForm
 from condcs.causal._series import check_kind
 
-BandwidthRule = Literal["predictive", "median"]
+InfluenceBandwidthRule = Literal["predictive", "median"]
 Eigensolver = Literal["low_rank", "full"]
 EntropyEstimator = Literal["frenzel_pompe", "entropies"]
 
@@ -68,13 +68,13 @@ class ConditionalCS:
 
     name: ClassVar[str] = "conditional_cs"
     form: PredictorForm = "corrected"
-    bandwidth: BandwidthRule | float = "predictive"
+    bandwidth: InfluenceBandwidthRule | float = "predictive"
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, get_args(PredictorForm))
         if not isinstance(self.bandwidth, str):
             check_positive("bandwidth", self.bandwidth)
-        elif self.bandwidth not in get_args(BandwidthRule):
+        elif self.bandwidth not in get_args(InfluenceBandwidthRule):
             raise BandwidthError(
                 f"{named('bandwidth')} must be a positive number or one of the rules 'predictive', 'median', got "
                 f"{self.bandwidth!r}. Pass {setting('bandwidth', 'predictive')}."

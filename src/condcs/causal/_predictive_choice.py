@@ -22,7 +22,7 @@ from condcs._core.errors import ShapeError, public
 from condcs._core.printable import Printable
 from condcs._regression.smoother import Smoother
 from condcs.causal._grams import DenseGrams
-from condcs.causal._influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
+from condcs.causal._influence_measures import InfluenceBandwidthRule, bandwidth_in_unit, median_bandwidth
 from condcs.causal._series import (
     FEWEST_TARGETS,
     CausalProblem,
@@ -73,7 +73,7 @@ PSEUDO_COUNT = 0.1
 """Weight of the marginal distribution in each prediction, in neighbours: it predicts rows without any."""
 
 
-def largest_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) -> FloatArray:
+def largest_bandwidths(problem: CausalProblem, bandwidth: InfluenceBandwidthRule | float) -> FloatArray:
     """Return the bandwidth of each series, in its unit, shape (variables,): the largest one if levels are tried."""
     if not isinstance(bandwidth, str):
         return np.array([bandwidth_in_unit(bandwidth, one.exponent) for one in problem.series])
@@ -81,7 +81,9 @@ def largest_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float)
     return LARGEST_IN_MEDIANS * medians if bandwidth == "predictive" else medians
 
 
-def bandwidth_levels(problem: CausalProblem, largest: FloatArray, bandwidth: BandwidthRule | float) -> IntArray:
+def bandwidth_levels(
+    problem: CausalProblem, largest: FloatArray, bandwidth: InfluenceBandwidthRule | float
+) -> IntArray:
     """Return how often the bandwidths of each link are divided by sqrt(2), shape (links,).
 
     The predictive rule chooses that by prediction; other bandwidths stay as they are.
