@@ -178,3 +178,114 @@ def test_a_reader_that_went_away_was_an_error(tables, tmp_path):
     assert ended.returncode == 141
     assert ended.stderr == ""
     assert page.exists()
+
+
+def ended_without_output(words, output):
+    """Run a command whose standard output nobody reads ("closed"), or has no space left ("full")."""
+    start = [sys.executable, "-c", "from condcs.cli import main; main()", *map(str, words)]
+    if output == "full":
+        with open("/dev/full", "wb") as full:
+            return subprocess.run(start, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.run(start, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    finally:
+        os.close(writing)
+
+
+EXPLORE = ["explore", "mountain-car", "--method", "control", "--seeds", 1, "--steps", 50, "--jobs", 1]
+REPRODUCE = ["reproduce", "fig1", "--quick", "--jobs", 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("output", "code"), [("closed", 141), ("full", 2)])
+@pytest.mark.parametrize("words", [EXPLORE, ["demo", "--rows", 40], REPRODUCE], ids=lambda words: words[0])
+def test_output_that_nobody_could_read_took_the_files_along(tmp_path, words, output, code):
+    if words is EXPLORE:
+        pytest.importorskip("gymnasium")
+    paths = {
+        "explore": tmp_path / "explore.html",
+        "demo": tmp_path / "demo.png",
+        "reproduce": tmp_path / "fig1-quick" / "fig1.png",
+    }
+    path = paths[words[0]]
+    ended = ended_without_output([*words, "--out", tmp_path if words is REPRODUCE else path], output)
+    assert ended.returncode == code
+    assert path.stat().st_size
+    assert (FULL in " ".join(ended.stderr.split())) == (output == "full")
+
+
+def test_reproduce_lost_its_tables_and_three_files_with_the_one_that_could_not_be_written(tmp_path):
+    folder = tmp_path / "fig1-quick"
+    (folder / "fig1.json").mkdir(parents=True)
+    ended = run(*REPRODUCE, "--out", tmp_path)
+    assert ended.exit_code == 4
+    assert "weights follow K_ij" in ended.stdout
+    assert "fig1.json` could not be written: Is a directory" in " ".join(ended.stderr.split())
+    assert "fig1.json" not in ended.stdout
+    for ending in ("md", "png", "svg"):
+        assert (folder / f"fig1.{ending}").stat().st_size
+        assert f"fig1.{ending}" in ended.stdout.replace("\n", "")
+
+
+def test_reproduce_on_a_full_disk_had_no_answer(tmp_path, monkeypatch):
+    """Not even the trials find room: they are kept in memory, and named as a file that could not be written."""
+
+    def fail(*_):
+        raise OSError(28, FULL)
+
+    monkeypatch.setattr("os.fsync", fail)
+    ended = run(*REPRODUCE, "--out", tmp_path)
+    assert ended.exit_code == 4
+    assert "weights follow K_ij" in ended.stdout
+    said = " ".join(ended.stderr.split())
+    for name in ("trials.jsonl", "fig1.json", "fig1.md", "fig1.png", "fig1.svg"):
+        assert f"{name}` could not be written: {FULL}" in said
+
+
+def test_reproduce_all_ended_at_the_first_file_that_could_not_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("condcs_reproduction.reproduce_all.experiment_names", lambda: ("fig1",))
+    folder = tmp_path / "fig1-quick"
+    (folder / "fig1.md").mkdir(parents=True)
+    ended = run("reproduce", "all", *REPRODUCE[2:], "--out", tmp_path)
+    assert ended.exit_code == 4
+    assert "1 experiments in" in ended.stdout
+    assert "fig1.md` could not be written: Is a directory" in " ".join(ended.stderr.split())
+    assert (tmp_path / "index.html").stat().st_size
+    assert (folder / "fig1.png").stat().st_size
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0, 4), (20, 5)])
+def test_watch_denied_its_alarms_when_the_disk_was_full_in_mid_stream(tables, tmp_path, monkeypatch, shift, code):
+    """The state is saved at the start; the next time, a thousand rows later, there is no space."""
+    from condcs.cli import watch_command
+
+    write, saved = watch_command.StateFile._write, []
+
+    def write_once(self):
+        if saved:
+            raise WriteError("`--state` state.npz could not be written: full.")
+        saved.append(write(self))
+
+    monkeypatch.setattr(watch_command.StateFile, "_write", write_once)
+    monkeypatch.setattr(watch_command, "SAVED_ROWS", 20)
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=60)
+    stream = pd.DataFrame({"x": x, "y": x + shift + rng.normal(size=60)}).to_csv(index=False)
+    words = ["watch", tables / "before.csv", "--y", "y", "--state", tmp_path / "state.npz"]
+    ended = run(*words, input=stream)
+    assert ended.exit_code == code
+    assert ("y is higher" in ended.stdout) == (code == 5)
+    said = " ".join(ended.stderr.split())
+    assert "`--state` state.npz could not be written: full." in said
+    assert "20 rows, " in said
+
+
+def test_a_state_that_cannot_be_written_at_the_start_leaves_no_answer(tables, tmp_path, monkeypatch):
+    def fail(self):
+        raise WriteError("`--state` state.npz could not be written: full.")
+
+    monkeypatch.setattr("condcs.cli.watch_command.StateFile._write", fail)
+    words = ["watch", tables / "before.csv", "--y", "y", "--state", tmp_path / "state.npz"]
+    assert run(*words, input=(tables / "same.csv").read_text()).exit_code == 2

@@ -148,15 +148,16 @@ main()
 
 @pytest.mark.slow
 def test_full_out_is_a_plain_message(tmp_path):
-    """The trials find room; a limit on the size of files stops the picture, of which nothing is left."""
+    """The trials find room; a limit on the size of files stops the pictures, of which nothing is left."""
     pytest.importorskip("resource")
     reproduce("table3", "--quick", "--trials", 1, "--only", "CS", "--jobs", 1, "--out", tmp_path)
     for picture in [*tmp_path.rglob("*.png"), *tmp_path.rglob("*.svg")]:
         picture.unlink()
     words = [*COMMAND[:2], LIMITED, *COMMAND[3:], "--jobs", "1", "--out", tmp_path]
     done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    assert "could not be written: File too large" in " ".join(done.stderr.split())
+    assert done.returncode == 4, done.stderr
+    assert "CS" in done.stdout
+    assert "table3.png` could not be written: File too large" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert {entry.suffix for entry in (tmp_path / "table3-quick").iterdir()} == {".jsonl", ".json", ".md"}
 

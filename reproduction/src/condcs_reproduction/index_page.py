@@ -6,21 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from condcs._core.files import WriteError
 from condcs.report._page import LARGEST_VECTOR, Page
 from condcs_reproduction.report import LEGEND, MISSING, QUICK_NOTE, UNJUDGED_LEGEND, Report
-from condcs_reproduction.spec import Experiment
+from condcs_reproduction.spec import Experiment, Results
 
 _LARGEST_PICTURE = 4 * LARGEST_VECTOR
 
 
 @dataclass(frozen=True)
 class Done:
-    """An experiment that was run, and the folder of its files."""
+    """An experiment that was run, and the folder of its files.
+
+    `unstored` is why its last trials could not be stored, None if all were.
+    """
 
     experiment: Experiment
+    results: Results
     report: Report
     folder: Path
     seconds: float
+    unstored: WriteError | None
 
 
 @dataclass(frozen=True)

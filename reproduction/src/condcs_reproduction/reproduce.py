@@ -9,19 +9,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from condcs._core.files import atomic_write, writing
-from condcs.cli.boundary import check_folder, tell_stop
+from condcs._core.files import WriteError
+from condcs.cli.boundary import check_folder, tell_stop, tell_unwritten
+from condcs.cli.output_files import OutputFile, answer_then_write, in_folder
 from condcs.cli.terminal import Terminal, foreign
+from condcs.report._page import write_whole
 from condcs_reproduction.index_page import Done
 from condcs_reproduction.known_experiments import experiment_named, experiment_names
 from condcs_reproduction.report import QUICK_NOTE, Report
-from condcs_reproduction.runner import Interrupted, run
+from condcs_reproduction.runner import TRIALS_FILE, Interrupted, run
 from condcs_reproduction.spec import Experiment, Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = {"figure": "fig", "table": "table"}
 """What experiments can be asked for together, and how their names begin."""
@@ -68,60 +75,101 @@ def reproduce_one(name: str, options: Options) -> None:
     start = time.perf_counter()
     check_folder("--out", options.out)
     try:
-        done = run_and_write(name, options)
+        done = run_one(name, options)
     except Interrupted as stopped:
         tell_stop(str(stopped))
-    console, report = Terminal(), done.report
-    if options.quick:
-        console.print(f"\n[yellow]{QUICK_NOTE}[/yellow]")
-    console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(done.experiment.reproduces)}\n")
-    for table in report.to_rich():
-        console.print(console.fitted(table))
-        console.print()
-    console.print(report.conclusion(), markup=False)
-    for note in (n for n in report.notes if n != QUICK_NOTE):
-        console.print(f"[dim]- {foreign(note)}[/dim]")
-    spent = f"{time.perf_counter() - start:.0f} s now; {done.seconds:.0f} s of computing in all stored trials"
-    console.print(f"\nWritten to [bold]{foreign(done.folder)}[/bold] ({spent}).", soft_wrap=True)
+
+    def answer() -> None:
+        console, report = Terminal(), done.report
+        if options.quick:
+            console.print(f"\n[yellow]{QUICK_NOTE}[/yellow]")
+        console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(done.experiment.reproduces)}\n")
+        for table in report.to_rich():
+            console.print(console.fitted(table))
+            console.print()
+        console.print(report.conclusion(), markup=False)
+        for note in (n for n in report.notes if n != QUICK_NOTE):
+            console.print(f"[dim]- {foreign(note)}[/dim]")
+        spent = f"{time.perf_counter() - start:.0f} s now; {done.seconds:.0f} s of computing in all stored trials"
+        console.print(f"\n{spent}.\n")
+
+    answer_then_write(answer, files_of(done))
 
 
-def run_and_write(name: str, options: Options) -> Done:
-    """Run what is missing of an experiment and write its files."""
+def run_one(name: str, options: Options) -> Done:
+    """Run what is missing of an experiment."""
     experiment = experiment_named(name).version(quick=options.quick, trials=options.trials)
+    unstored: WriteError | None = None
+
+    def keep(error: WriteError | None) -> None:
+        nonlocal unstored
+        if error is not None and unstored is None:
+            tell_unwritten(error, f"{error} The run goes on; until there is space, its trials are in memory alone.")
+        unstored = error
+
     with shown_progress(experiment, Terminal(stderr=True)) as tell:
         results, seconds = run(
-            experiment, options.out, jobs=options.jobs, fresh=options.fresh, only=options.only, progress=tell
+            experiment,
+            options.out,
+            jobs=options.jobs,
+            fresh=options.fresh,
+            only=options.only,
+            progress=tell,
+            stored=keep,
         )
     report = with_facts(experiment, experiment.summarise(experiment, results), results)
     folder = options.out / experiment.folder_name
-    write(experiment, report, results, folder)
-    return Done(experiment, report, folder, sum(seconds.values()))
+    return Done(experiment, results, report, folder, sum(seconds.values()), unstored)
 
 
-def write(experiment: Experiment, report: Report, results: Results, folder: Path) -> None:
-    """Write the report as JSON and Markdown and the figure as PNG and SVG."""
-    import matplotlib
+def files_of(done: Done) -> list[OutputFile]:
+    """Return the trials if they are not stored, the report as JSON and Markdown and the figure as PNG and SVG."""
+    experiment, report = done.experiment, done.report
+    command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
+    drawn = cache(lambda: _drawn(experiment, done.results))
+    contents: dict[str, Callable[[], bytes]] = {
+        "json": lambda: report.to_json().encode(),
+        "md": lambda: f"{report.to_markdown()}\n{command}\n".encode(),
+        "png": lambda: _picture(drawn(), "png", dpi=150),
+        # No date and no random ids: equal trials give equal files.
+        "svg": lambda: _picture(drawn(), "svg", metadata={"Date": None}),
+    }
+    titles = {"json": "Numbers:", "md": "Tables: ", "png": "Figure: ", "svg": "Figure: "}
+    files = []
+    if done.unstored is not None:
+        files.append(OutputFile(done.folder / TRIALS_FILE, _failing(done.unstored)))
+    for ending, content in contents.items():
+        path = done.folder / f"{experiment.name}.{ending}"
+        files.append(OutputFile(path, _writer(content), f"{titles[ending]} [bold]{foreign(path)}[/bold]"))
+    return files
+
+
+def _failing(error: WriteError) -> Callable[[Path], object]:
+    def fail(path: Path) -> None:
+        raise error
+
+    return fail
+
+
+def _writer(content: Callable[[], bytes]) -> Callable[[Path], object]:
+    return lambda path: write_whole(in_folder(path), content())
+
+
+def _drawn(experiment: Experiment, results: Results) -> Figure:
     from matplotlib.figure import Figure
 
-    command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
     figure = Figure(layout="constrained")
     experiment.draw(experiment, results, figure)
-    png, svg = io.BytesIO(), io.BytesIO()
-    # No date and no random ids in the SVG: equal trials give equal files.
+    return figure
+
+
+def _picture(figure: Figure, form: str, **options: Any) -> bytes:
+    import matplotlib
+
+    picture = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "condcs"}):
-        figure.savefig(png, format="png", dpi=150)
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    contents = {
-        "json": report.to_json().encode(),
-        "md": f"{report.to_markdown()}\n{command}\n".encode(),
-        "png": png.getvalue(),
-        "svg": svg.getvalue(),
-    }
-    with writing(f"`--out` {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
-        for ending, content in contents.items():
-            with atomic_write(folder / f"{experiment.name}.{ending}") as file:
-                file.write(content)
+        figure.savefig(picture, format=form, **options)
+    return picture.getvalue()
 
 
 def command_of(experiment: Experiment) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from condcs._core.checks import check_integer
 from condcs._core.errors import ParameterError
+from condcs._core.files import WriteError
 from condcs._core.settings import cores, one_thread
 from condcs._core.vocabulary import named
 from condcs._parallel.dask_cluster import ClusterError
@@ -39,6 +40,7 @@ def run(
     fresh: bool = False,
     only: Sequence[str] = (),
     progress: Progress | None = None,
+    stored: Callable[[WriteError | None], None] | None = None,
 ) -> tuple[Results, dict[str, float]]:
     """Run what is missing of an experiment and return all of its trials.
 
@@ -60,6 +62,9 @@ def run(
         Words: only cases that contain one of them are run. Empty: all.
     progress : callable, optional
         Told after each trial.
+    stored : callable, optional
+        Told after each trial whether all so far are stored: None, or the error that keeps the last ones in memory, such
+        as a full disk. Without it, that error ends the run.
 
     Returns
     -------
@@ -88,17 +93,30 @@ def run(
         finished = _finished(experiment, waiting, jobs)
         try:
             for index, (result, seconds) in finished:
-                store.append(waiting[index], result, seconds)
+                error = _store(store, waiting[index], result, seconds)
+                if stored is not None:
+                    stored(error)
+                elif error is not None:
+                    raise error
                 done += 1
                 tell(done, len(tasks), waiting[index].case)
         except KeyboardInterrupt:
-            raise Interrupted(done, len(tasks)) from None
+            raise Interrupted(done - store.unstored, len(tasks)) from None
         except ClusterError as error:
-            stored = f"{done} of {len(tasks)} trials are stored: the same command continues."
-            raise ClusterError(f"{error} {stored}") from None
+            count = f"{done - store.unstored} of {len(tasks)} trials are stored: the same command continues."
+            raise ClusterError(f"{error} {count}") from None
         finally:
             finished.close()
         return _arranged(planned, store)
+
+
+def _store(store: TrialStore, task: Task, result: Result, seconds: float) -> WriteError | None:
+    """Store a trial, or return the error that keeps it in memory."""
+    try:
+        store.append(task, result, seconds)
+    except WriteError as error:
+        return error
+    return None
 
 
 def _finished(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from condcs._core.errors import CondcsError
-from condcs._core.files import InUseError, lock, sealed_line, unsealed_line, writing
+from condcs._core.files import InUseError, WriteError, lock, sealed_line, unsealed_line, writing
 from condcs_reproduction.spec import Experiment, Result, Task
 
 REMEDY = "Pass --fresh to start it again, or --out DIR to keep both."
@@ -23,7 +24,8 @@ class TrialStore:
 
     The first line says which specification the trials belong to, every other line is a trial, and each ends with its
     own checksum. A last line that was cut off by a kill is dropped when the file is opened again; a line that has
-    changed otherwise is an error.
+    changed otherwise is an error. A trial that finds no space on the disk stays in memory, and is written with the
+    next one for which there is space.
 
     Parameters
     ----------
@@ -33,13 +35,22 @@ class TrialStore:
         Whose trials these are. A file with another fingerprint is refused.
     fresh : bool
         Forget what is stored.
+
+    Attributes
+    ----------
+    results, seconds : dict
+        Result and computing time by task.
+    unstored : int
+        Number of trials that are in memory alone.
     """
 
     def __init__(self, path: Path, experiment: Experiment, *, fresh: bool = False) -> None:
         self.path = path
         self.results: dict[str, Result] = {}
         self.seconds: dict[str, float] = {}
-        with writing(str(path)):
+        self.unstored = 0
+        self._unwritten = b""
+        with writing(f"`{path}`"):
             path.parent.mkdir(parents=True, exist_ok=True)
             # Without a buffer: what could not be written would be tried again, in vain, when the file is closed.
             self._file = path.open("ab+", buffering=0)
@@ -67,17 +78,21 @@ class TrialStore:
         return task.key in self.results
 
     def append(self, task: Task, result: Result, seconds: float) -> None:
-        """Store one finished trial; when this returns, it is on the disk."""
+        """Store one finished trial; when this returns, it is on the disk, and after a `WriteError` in memory."""
         line = sealed_line({"trial": task.key, "seconds": round(seconds, 4), "result": result})
-        self._write(line)
-        # Read back what was written: a resumed run sees the same numbers as one that never stopped.
+        # Read back what is written: a resumed run sees the same numbers as one that never stopped.
         self.results[task.key], self.seconds[task.key] = json.loads(line)["result"], seconds
+        self.unstored += 1
+        self._unwritten += line
+        self._write()
+        self.unstored = 0
 
-    def _write(self, line: bytes) -> None:
-        with writing(str(self.path)):
-            # A disk that is nearly full takes a part of it.
-            while line:
-                line = line[self._file.write(line) :]
+    def _write(self) -> None:
+        """Write what is not written yet."""
+        with writing(f"`{self.path}`"):
+            # A disk that is nearly full takes a part of it; the next trial goes on where it stopped.
+            while self._unwritten:
+                self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
             os.fsync(self._file.fileno())
 
     def _load(self, experiment: Experiment) -> None:
@@ -85,12 +100,15 @@ class TrialStore:
         content = self._file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            with writing(str(self.path)):
+            with writing(f"`{self.path}`"):
                 self._file.truncate(whole)
         lines = content[:whole].split(b"\n")[:-1]
         if not lines:
             header = {"fingerprint": experiment.fingerprint(), "specification": experiment.description()}
-            self._write(sealed_line(header))
+            self._unwritten = sealed_line(header)
+            # Without space it is written, or its error raised, with the first trial.
+            with suppress(WriteError):
+                self._write()
             return
         self._check_header(unsealed_line(lines[0]), experiment)
         for number, line in enumerate(lines[1:], start=2):

@@ -65,6 +65,11 @@ _LESS = {
 }
 
 
+def with_unwritten(code: int) -> int:
+    """Return the exit code of an answer beside which a file could not be written; without an answer it stays."""
+    return code + UNWRITTEN if code in (0, CHANGED) else code
+
+
 class Commands(TyperGroup):
     """All commands; whatever they print or raise leaves through here."""
 

@@ -13,9 +13,8 @@ from rich.table import Table
 
 from condcs._core.arrays import FloatArray
 from condcs._core.errors import ParameterError
-from condcs._core.files import writing
 from condcs.cli.boundary import check_folder
-from condcs.cli.output_files import OutputFile, answer_then_write
+from condcs.cli.output_files import OutputFile, answer_then_write, in_folder
 from condcs.cli.series_cells import SeriesOptions
 from condcs.cli.series_files import SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
@@ -70,10 +69,10 @@ def run(path: Path, options: ClusterOptions, *, out: Path, command: str) -> None
         clustering = cluster_file(file, options)
 
     def write_labels(path: Path) -> None:
-        write_whole(_in_folder(path), labels_table(clustering))
+        write_whole(in_folder(path), labels_table(clustering))
 
     def write_page(path: Path) -> None:
-        cluster_page(clustering, command).write(_in_folder(path))
+        cluster_page(clustering, command).write(in_folder(path))
 
     labels, page = out / "labels.csv", out / "clusters.html"
     files = [
@@ -81,13 +80,6 @@ def run(path: Path, options: ClusterOptions, *, out: Path, command: str) -> None
         OutputFile(page, write_page, f"Page:   [bold]{foreign(str(page))}[/bold]"),
     ]
     answer_then_write(lambda: print_clusters(clustering, Terminal()), files)
-
-
-def _in_folder(path: Path) -> Path:
-    """Return a path whose folder, of which only the last part may be new, exists."""
-    with writing(f"`{path}`"):
-        path.parent.mkdir(exist_ok=True)
-    return path
 
 
 def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:

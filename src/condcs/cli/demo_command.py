@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,18 +34,8 @@ _REGION_LETTERS = "#9c4221"
 def run(*, rows: int, seed: int, out: Path) -> None:
     """Print the divergences and write the picture."""
     check_file("--out", out, PICTURE_ENDINGS)
-    console = Terminal()
     changed = make_local_shift(rows, rng=seed)
     unchanged = make_local_shift(rows, shift=0.0, rng=seed)
-    low, high = changed.region
-    console.print(
-        f"\n[bold]Two samples of {rows} rows each.[/bold] y follows x in the same way in both, except where ", end=""
-    )
-    console.print(f"{low:g} ≤ x ≤ {high:g}; the distribution of x differs everywhere.\n")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("what is compared", style="cyan")
-    table.add_column("with the change", justify="right")
-    table.add_column("without it", justify="right")
     samples = [(d.xp, d.yp, d.xq, d.yq) for d in (changed, unchanged)]
     first = samples[0]
     start, end = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
@@ -57,16 +48,20 @@ def run(*, rows: int, seed: int, out: Path) -> None:
         relations = [condcs.conditional_test(*s, bandwidth=RULE, n_resamples=999, rng=0) for s in samples]
         local = condcs.witness(*first, at=grid, bandwidth_x=RULE, bandwidth_y=RULE, n_resamples=200, rng=0)
         regions = condcs.explain(*first, rng=0)
-    for label, results in (
-        ("inputs: is p(x) the same?", inputs),
-        ("relation: is p(y|x) the same?", relations),
-    ):
-        # Without what chance adds to a divergence between samples of this size.
-        shown = [(max(0.0, r.divergence - r.divergence_by_chance), r.pvalue) for r in results]
-        table.add_row(label, *(f"D = {divergence:.3f}   p = {p:.3f}" for divergence, p in shown))
-    console.print(console.fitted(table))
-    console.print("\n[bold]Where the relation changed[/bold] (found on one half of the rows, tested on the other)\n")
-    console.print(str(regions), markup=False)
+
+    def answer() -> None:
+        console = Terminal()
+        low, high = changed.region
+        console.print(
+            f"\n[bold]Two samples of {rows} rows each.[/bold] y follows x in the same way in both, except where ",
+            end="",
+        )
+        console.print(f"{low:g} ≤ x ≤ {high:g}; the distribution of x differs everywhere.\n")
+        console.print(console.fitted(_tests_table(inputs, relations)))
+        console.print(
+            "\n[bold]Where the relation changed[/bold] (found on one half of the rows, tested on the other)\n"
+        )
+        console.print(str(regions), markup=False)
 
     def write_picture(path: Path) -> None:
         picture = io.BytesIO()
@@ -74,9 +69,24 @@ def run(*, rows: int, seed: int, out: Path) -> None:
         drawn.savefig(picture, format=path.suffix.removeprefix(".").lower(), dpi=150)
         write_whole(path, picture.getvalue())
 
-    # The tables have been printed.
     notice = f"\nPicture: [bold]{foreign(out)}[/bold]"
-    answer_then_write(lambda: None, [OutputFile(out, write_picture, notice)])
+    answer_then_write(answer, [OutputFile(out, write_picture, notice)])
+
+
+def _tests_table(inputs: Sequence[condcs.TestResult], relations: Sequence[condcs.TestResult]) -> Table:
+    """Return the divergences and p-values of the tests with the change and without it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("what is compared", style="cyan")
+    table.add_column("with the change", justify="right")
+    table.add_column("without it", justify="right")
+    for label, results in (
+        ("inputs: is p(x) the same?", inputs),
+        ("relation: is p(y|x) the same?", relations),
+    ):
+        # Without what chance adds to a divergence between samples of this size.
+        shown = [(max(0.0, r.divergence - r.divergence_by_chance), r.pvalue) for r in results]
+        table.add_row(label, *(f"D = {divergence:.3f}   p = {p:.3f}" for divergence, p in shown))
+    return table
 
 
 def draw_local_shift(data: LocalShift, local: Witness, explanation: condcs.Explanation) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.live import Live
 from rich.table import Table
@@ -20,16 +19,20 @@ def run(options: ExploreOptions, *, out: Path, command: str) -> None:
     """Run, show and write."""
     check_file("--out", out)
     console = Terminal()
-    with _display(options, console) as tell:
+    with _shown_progress(options, console) as tell:
         runs_by_method = explore(options, tell)
     from condcs.explore._explore_page import explore_page
 
     def write_page(path: Path) -> None:
         explore_page(options, runs_by_method, command).write(path)
 
+    def answer() -> None:
+        # On a terminal it has been printed as it grew.
+        if not console.is_interactive:
+            console.print(console.fitted(_table(options, runs_by_method)))
+
     notice = f"Written to [bold]{foreign(out)}[/bold]: heat maps and learning curves."
-    # The table has been printed as it grew.
-    answer_then_write(lambda: None, [OutputFile(out, write_page, notice)])
+    answer_then_write(answer, [OutputFile(out, write_page, notice)])
 
 
 def _table(options: ExploreOptions, runs_by_method: RunsByMethod) -> Table:
@@ -43,16 +46,11 @@ def _table(options: ExploreOptions, runs_by_method: RunsByMethod) -> Table:
 
 
 @contextmanager
-def _display(options: ExploreOptions, console: Terminal) -> Iterator[Any]:
-    """Show the table as it grows in a terminal; elsewhere once, at the end."""
-    latest: RunsByMethod = {method: MethodRuns() for method in options.methods}
-    if console.is_interactive:
-        with Live(console.fitted(_table(options, latest)), console=console, refresh_per_second=8) as live:
-            yield lambda runs_by_method: live.update(console.fitted(_table(options, runs_by_method)))
+def _shown_progress(options: ExploreOptions, console: Terminal) -> Iterator[Callable[[RunsByMethod], None]]:
+    """Show the table as it grows in a terminal, and nothing elsewhere."""
+    if not console.is_interactive:
+        yield lambda runs_by_method: None
         return
-
-    def keep(runs_by_method: RunsByMethod) -> None:
-        latest.update(runs_by_method)
-
-    yield keep
-    console.print(console.fitted(_table(options, latest)))
+    before = {method: MethodRuns() for method in options.methods}
+    with Live(console.fitted(_table(options, before)), console=console, refresh_per_second=8) as live:
+        yield lambda runs_by_method: live.update(console.fitted(_table(options, runs_by_method)))

@@ -3,6 +3,9 @@
 An answer that took minutes is not lost with a page that does not fit on the disk. So it is printed first; a file that
 cannot be written is named on standard error and does not keep the others from being written; and the exit code says
 both: `UNWRITTEN` is added to that of the answer.
+
+Whatever is printed as the answer is printed by the function `answer`: output that nobody reads, or that finds no
+space, then ends the command only after the files have been written.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from pathlib import Path
 
 import typer
 
-from condcs._core.files import WriteError
-from condcs.cli.boundary import UNWRITTEN, error_words, tell_stop, tell_unwritten
+from condcs._core.files import WriteError, writing
+from condcs.cli.boundary import error_words, tell_stop, tell_unwritten, with_unwritten
 from condcs.cli.terminal import Terminal, abandon_output
 
 
@@ -28,8 +31,13 @@ class OutputFile:
     notice: str = ""
 
 
-def answer_then_write(answer: Callable[[], None], files: Sequence[OutputFile], *, code: int = 0) -> None:
-    """Print an answer, write the files and end with the exit code of the answer, or that plus `UNWRITTEN`."""
+def answer_then_write(
+    answer: Callable[[], None], files: Sequence[OutputFile], *, code: int = 0, earlier_written: bool = True
+) -> None:
+    """Print an answer, write the files and end with the exit code of the answer, or that plus `UNWRITTEN`.
+
+    `earlier_written` says whether all files were written that belong to earlier parts of the answer.
+    """
     unprinted: OSError | None = None
     try:
         answer()
@@ -39,11 +47,11 @@ def answer_then_write(answer: Callable[[], None], files: Sequence[OutputFile], *
         # The files may still be wanted, such as the page in ``condcs compare ... --report page.html --json | head``.
         abandon_output()
         unprinted = error
-    all_written = write_files(files)
+    all_written = write_files(files) and earlier_written
     if unprinted is not None:
         raise unprinted
     if not all_written:
-        code += UNWRITTEN
+        code = with_unwritten(code)
     if code:
         raise typer.Exit(code)
 
@@ -56,6 +64,13 @@ def write_files(files: Sequence[OutputFile]) -> bool:
         if is_written and file.notice:
             console.print(file.notice, soft_wrap=True)
     return all(written)
+
+
+def in_folder(path: Path) -> Path:
+    """Return a path whose folder, of which only the last part may be new, exists."""
+    with writing(f"`{path}`"):
+        path.parent.mkdir(exist_ok=True)
+    return path
 
 
 def _is_written(file: OutputFile) -> bool:

@@ -33,7 +33,7 @@ from condcs._tables.cells import label_of
 from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, RowError, Table, TableBatch, TableRow, open_table
-from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, tell_unwritten
+from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, check_file, tell_unwritten, with_unwritten
 from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
 from condcs.cli.terminal import Terminal, abandon_output, foreign
@@ -375,8 +375,8 @@ def run(
 ) -> None:
     """Watch standard input with the reference in a file; end with an exit code.
 
-    That is 1 if there was an alarm, 0 if not, 2 on errors, and 128 plus its number by a signal. Where all rows were
-    read, but a file could not be written, 4 is added to 0 or 1.
+    That is 1 if there was an alarm, 0 if not, 2 on errors, and 128 plus its number by a signal. Where a file could not
+    be written, 4 is added to 0 or 1, also if that was the state in the middle of the stream, which ends the watch.
     """
     notes = Notes()
     with Stops() as stops:
@@ -395,10 +395,12 @@ def run(
                 has_read_all = True
                 notes.say(_account(watcher))
         except WriteError as error:
-            if not has_read_all:
+            if watcher is None:
                 raise
-            # The last state was not written: a failure of that file alone.
+            # The alarms so far are the answer.
             tell_unwritten(error, str(error))
+            if not has_read_all:
+                notes.say(_account(watcher))
             all_written = False
         except Stopped:
             where = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
@@ -411,7 +413,9 @@ def run(
             if watcher is not None and report is not None:
                 all_written &= write_files([OutputFile(report, _report_writer(watcher, command))])
     assert watcher is not None  # else an error has ended it
-    code = (CHANGED if watcher.alarms else 0) + (0 if all_written else UNWRITTEN)
+    code = CHANGED if watcher.alarms else 0
+    if not all_written:
+        code = with_unwritten(code)
     if code:
         raise typer.Exit(code)
 
