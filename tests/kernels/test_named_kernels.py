@@ -8,7 +8,7 @@ import pytest
 import condcs
 from condcs._core.arrays import NUMPY, backend_of
 from condcs._core.errors import BandwidthError, ParameterError
-from condcs._kernels.bandwidths import BANDWIDTH_RULES, BandwidthRule, RuleWidths
+from condcs._kernels.bandwidths import BANDWIDTH_RULES, BandwidthRuleName, RuleWidths
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.named_kernels import NAMED_KERNELS, KernelName, NamedKernel, check_kernel, kernel_of_widths
 
@@ -52,7 +52,7 @@ def test_every_named_kernel_is_the_same_in_torch(name, by_column):
 
 def test_names_for_type_checkers_are_those_of_the_tables():
     assert get_args(KernelName) == tuple(NAMED_KERNELS)
-    assert get_args(BandwidthRule) == tuple(BANDWIDTH_RULES)
+    assert get_args(BandwidthRuleName) == tuple(BANDWIDTH_RULES)
 
 
 class RationalQuadratic(LogKernel):

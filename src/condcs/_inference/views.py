@@ -379,8 +379,8 @@ class AnchoredViews:
         moments = total(lambda rows: features[rows].T.astype(np.float64) @ features[rows], len(features))
         variances, directions = np.linalg.eigh(moments / len(features))
         is_large = variances > _LEAST_VARIANCE * max(variances[-1], _TINY)
-        kept = directions[:, is_large]
-        inverse_root = kept / np.sqrt(variances[is_large]) @ kept.T
+        large_directions = directions[:, is_large]
+        inverse_root = large_directions / np.sqrt(variances[is_large]) @ large_directions.T
         return np.asarray(features[self.anchors] @ inverse_root)
 
 

@@ -14,7 +14,7 @@ from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, pu
 from condcs._core.vocabulary import named, setting
 from condcs._kernels.pair_medians import median_differences, median_squared_distance
 
-BandwidthRule = Literal["median", "joint_median", "silverman", "scott"]
+BandwidthRuleName = Literal["median", "joint_median", "silverman", "scott"]
 
 
 class _Numbers(Protocol):
@@ -24,7 +24,7 @@ class _Numbers(Protocol):
     def shape(self) -> Any: ...
 
 
-Bandwidth = float | BandwidthRule | Sequence[float] | _Numbers
+Bandwidth = float | BandwidthRuleName | Sequence[float] | _Numbers
 """A positive number, one per column, or the name of a rule."""
 
 MEDIAN_ROWS = 2_000
@@ -49,7 +49,7 @@ class RuleWidths(NamedTuple):
 
 
 @public
-def bandwidth(*samples: Array, rule: BandwidthRule = "median") -> float | FloatArray:
+def bandwidth(*samples: Array, rule: BandwidthRuleName = "median") -> float | FloatArray:
     """Bandwidth by a rule, from the pooled samples of one variable.
 
     "median" measures every column in units of its own spread, the square root of the median squared difference between
@@ -239,7 +239,7 @@ BANDWIDTH_RULES: dict[str, Callable[[FloatArray], RuleWidths]] = {
     "silverman": _silverman_rule,
     "scott": _scott_rule,
 }
-"""What callers can name: functions of the pooled rows (n, d). A row needs its name in `BandwidthRule` as well, for
+"""What callers can name: functions of the pooled rows (n, d). A row needs its name in `BandwidthRuleName` as well, for
 type checkers."""
 
 
