@@ -22,6 +22,7 @@ of columns, samples or tables, or decides what a column is; that is the subject 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -110,9 +111,20 @@ def as_number(cell: Any, decimal: DecimalSign = ".") -> float:
     return value
 
 
-def as_day(cell: Any) -> float:
-    """Return a date as days since 1970, or raise `ValueError`."""
+YEAR_LAST = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-](\d{4})(?!\d)")
+"""The beginning of a date in numbers whose year stands last: which of the others is the month, it does not say."""
+
+
+def as_day(cell: Any, day_first: bool | None = None) -> float:
+    """Return a date as days since 1970, or raise `ValueError`.
+
+    `day_first` tells how to read 03/04/2026; None leaves such dates unread.
+    """
     if isinstance(cell, str):
+        numbers = YEAR_LAST.match(cell) if day_first is not None else None
+        if numbers is not None:
+            day, month = (numbers[1], numbers[2]) if day_first else (numbers[2], numbers[1])
+            cell = f"{numbers[3]}-{int(month):02}-{int(day):02}{cell[numbers.end() :]}"
         # With the year first, slashes leave no doubt about what is a month.
         cell = datetime.fromisoformat(cell.strip().replace("/", "-"))
     elif hasattr(cell, "to_timestamp"):

@@ -7,6 +7,7 @@ are compared with which is not known here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,9 +22,9 @@ from condcs._tables.kinds import Column, Derived, derive_inputs
 from condcs._tables.pair import (
     Account,
     Encoded,
+    EncodedTables,
     Pair,
     ReadOptions,
-    Wanted,
     check_gaps,
     choose_columns,
     encode_samples,
@@ -48,22 +49,21 @@ class GroupedTable:
     title: str
     column: str  # names the groups
     groups: tuple[str, ...]
-    wanted: Wanted
-    columns: list[Column]
     samples: list[Sample]
-    encoded: list[Encoded]
-    notes: tuple[str, ...]  # what was left out
+    encoded: EncodedTables  # a table for each group
+    notes: tuple[str, ...]  # rows and groups that were left out
 
     def pair(self, reference: Sequence[int], current: int, most: int) -> Pair:
         """Return one group and some others, `most` rows of them, as the two tables of a comparison."""
-        return make_pair(self.wanted, self.columns, self._together(reference, most), self.encoded[current])
+        return make_pair(self.encoded, self._together(reference, most), self.encoded.tables[current])
 
     def arrays(self) -> tuple[tuple[Column, ...], tuple[Column, ...], list[tuple[FloatArray, FloatArray]]]:
         """Return the columns of x and of y, and for each group its x and y."""
-        split = len(self.wanted.x)
-        values = [[e.columns[index] for e in self.encoded] for index in range(len(self.columns))]
-        inputs, _ = derive_inputs(self.columns[:split], values[:split], self.wanted.asked_for)
-        pairs = zip(self.columns[split:], values[split:], strict=True)
+        columns, wanted = self.encoded.columns, self.encoded.wanted
+        split = len(wanted.x)
+        values = [[table.columns[index] for table in self.encoded.tables] for index in range(len(columns))]
+        inputs = derive_inputs(columns[:split], values[:split], wanted.asked_for).derived
+        pairs = zip(columns[split:], values[split:], strict=True)
         responses = [Derived(column, tuple(groups)) for column, groups in pairs]
         stacked = [
             (np.column_stack([d.values[g] for d in inputs]), np.column_stack([d.values[g] for d in responses]))
@@ -74,9 +74,9 @@ class GroupedTable:
     def _together(self, group_numbers: Sequence[int], most: int) -> Encoded:
         """Return some groups as one table of at most so many rows."""
         if len(group_numbers) == 1:
-            return self.encoded[group_numbers[0]]
+            return self.encoded.tables[group_numbers[0]]
         samples = [self.samples[number] for number in group_numbers]
-        encoded = [self.encoded[number] for number in group_numbers]
+        encoded = [self.encoded.tables[number] for number in group_numbers]
         chosen = together(samples, most)  # pairs of a sample and a row of it, sample by sample
         rows_by_sample = [
             np.array([row for sample, row in chosen if sample == number], dtype=int) for number in range(len(samples))
@@ -97,10 +97,17 @@ class GroupedTable:
             gaps=sum(account.gaps for account in accounts),
             used=len(chosen),
             short_of_memory=any(account.short_of_memory for account in accounts),
+            gaps_by_input=tuple(_gaps_together(accounts).items()),
+            required=accounts[0].required,
         )
         present_columns = [column for column in columns if column is not None]
         weights, clusters = joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
         return Encoded(present_columns, account, weights, clusters)
+
+
+def _gaps_together(accounts: Sequence[Account]) -> Counter[str]:
+    """Return in how many rows of several tables each input has a gap that counts as a value."""
+    return sum((Counter(dict(account.gaps_by_input)) for account in accounts), Counter[str]())
 
 
 def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> GroupedTable:
@@ -137,12 +144,12 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
             f"{len(groups)} in column {column!r} of {table.title}. Name another column."
         )
     samples = [sample_of[label] for label in groups]
-    columns, encoded = encode_samples(wanted, [(table, sample) for sample in samples], options)
+    encoded = encode_samples(wanted, [(table, sample) for sample in samples], options)
     titled = [
-        replace(e, account=replace(e.account, title=f"{column} = {label}"))
-        for e, label in zip(encoded, groups, strict=True)
+        replace(each, account=replace(each.account, title=f"{column} = {label}"))
+        for each, label in zip(encoded.tables, groups, strict=True)
     ]
-    return GroupedTable(table.title, column, tuple(groups), wanted, columns, samples, titled, tuple(notes))
+    return GroupedTable(table.title, column, tuple(groups), samples, replace(encoded, tables=titled), tuple(notes))
 
 
 def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) -> dict[str | None, RowSampler]:

@@ -25,7 +25,7 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._core.vocabulary import named, setting, table_setting
-from condcs._tables.cells import GAP_LABEL, Cells, DecimalSign, as_day, as_number, cells_of, label_of, reads
+from condcs._tables.cells import GAP_LABEL, YEAR_LAST, Cells, DecimalSign, as_day, as_number, cells_of, label_of, reads
 from condcs._tables.cycles import CYCLES, Cycle
 
 ColumnKind = Literal["number", "date", "category"]
@@ -79,6 +79,33 @@ _FEWEST_IN_COMMON = 0.1
 """A trend counts where this share of the rows of either table lies in the time that both cover."""
 
 
+class UnusableInput(DataError):
+    """A column of which nothing could be compared, as an input; `reason` says why in a few words."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A column of the table, or a part of one, that is no input, and why.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    reason : str
+        Why, in a few words.
+    could_matter : bool
+        Whether y may depend on it: a running number, or one value in all rows, takes nothing from an answer.
+    """
+
+    column: str
+    reason: str
+    could_matter: bool = True
+
+
 @dataclass(frozen=True)
 class Column:
     """How one column is read: numbers, dates as days since 1970, or categories as codes."""
@@ -92,6 +119,7 @@ class Column:
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     source: str = ""  # the column of the table that it is derived from, if it is: a part of a date, or a flag of gaps
     cycle: Cycle | None = None  # if it is a part of a date
+    day_first: bool | None = None  # of dates as 31/03/2026 or 03/31/2026; None: there are none
 
     @property
     def is_category(self) -> bool:
@@ -154,15 +182,17 @@ class Column:
     @property
     def description(self) -> list[Any]:
         """What the column is, as plain JSON values: an attribute is listed only if it is set, after those before it."""
-        return [self.name, self.kind, list(self.labels)]
+        always = [self.name, self.kind, list(self.labels)]
+        return always if self.day_first is None else [*always, self.day_first]
 
     @classmethod
     def from_description(cls, description: Sequence[Any]) -> Column:
         """Undo `description`; a `ValueError` if the kind is none."""
-        name, kind, labels = description
+        name, kind, labels, *attributes = description
         if kind not in get_args(ColumnKind):
             raise ValueError(f"no kind of columns: {kind!r}")
-        return cls(str(name), kind).relabelled([str(label) for label in labels])
+        day_first = bool(attributes[0]) if attributes else None
+        return cls(str(name), kind, day_first=day_first).relabelled([str(label) for label in labels])
 
     def relabelled(self, labels: Sequence[str]) -> Column:
         """Return the column with its categories in another order."""
@@ -256,8 +286,8 @@ class ReadKind(ABC):
         """Return one cell of a column, as a Python value, as a number, or raise `ValueError`."""
 
     @abstractmethod
-    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
-        """Return the inputs that such a column is compared by, and notes on it; `values` has gaps as NaN."""
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> list[Derived]:
+        """Return the inputs that such a column is compared by; `values` has gaps as NaN."""
 
     def values(self, cells: Cells, column: Column) -> FloatArray:
         """Return cells (n,) of a column as numbers; NaN for gaps, and for those that are not of this kind."""
@@ -291,30 +321,51 @@ class NumberKind(ReadKind):
         """Return the numbers, of typed cells without a look at each."""
         return cells.numbers(column.decimal)
 
-    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> list[Derived]:
         """Return the numbers, with gaps in the middle of them."""
         pooled = np.concatenate(values)
         present = pooled[~np.isnan(pooled)]
         middle = float(np.median(present)) if len(present) else 0.0
-        return [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))], []
+        return [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))]
 
 
 class DateKind(ReadKind):
-    """Dates and times, as days since 1970."""
+    """Dates and times, as days since 1970.
+
+    In dates as 03/04/2026 the column decides: with 31/03/2026 in some cell, and no cell as 03/31/2026, days come first.
+    """
 
     name = "date"
 
+    def column(self, name: str, samples: Sequence[Cells], decimal: DecimalSign) -> Column:
+        """Return a column of dates, which knows whether days or months come first, if some cell tells."""
+        return Column(name, self.name, decimal=decimal, day_first=_day_comes_first(samples))
+
     def read(self, cell: Any, column: Column) -> float:
         """Return days."""
-        return as_day(cell)
+        return as_day(cell, column.day_first)
 
     def values(self, cells: Cells, column: Column) -> FloatArray:
         """Return days, of typed cells without a look at each."""
-        return cells.days()
+        return cells.days() if column.day_first is None else cells.read_each(self.read, column)
 
-    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> list[Derived]:
         """Return the trend and the cycles that can be compared."""
         return date_parts(column, values)
+
+
+def _day_comes_first(samples: Sequence[Cells]) -> bool | None:
+    """Say whether days come first in dates as 31/03/2026; None where no cell tells, or cells contradict one another."""
+    first_beyond_12 = second_beyond_12 = False
+    for cells in samples:
+        for text in cells.texts():
+            numbers = YEAR_LAST.match(text)
+            if numbers is None:
+                # Columns of other texts are left at their first cell.
+                break
+            first_beyond_12 |= int(numbers[1]) > 12
+            second_beyond_12 |= int(numbers[2]) > 12
+    return first_beyond_12 if first_beyond_12 != second_beyond_12 else None
 
 
 _NUMBERS, _DATES = NumberKind(), DateKind()
@@ -375,7 +426,7 @@ def tell_kind(
             return column
     # 4. Labels, if they repeat.
     if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in counts_by_sample if each):
-        raise DataError(_hardly_repeats(name, counts, response))
+        raise _hardly_repeats(name, counts, response)
     labels, codes, merged = _merged(name, counts)
     if has_gaps and GAP_LABEL not in codes:
         codes[GAP_LABEL] = len(labels)
@@ -453,9 +504,10 @@ def _check_alike(name: str, samples: Sequence[Cells], decimal: DecimalSign, wher
         types.setdefault(words, f"{words} ({cell!r}{where(sample, row)})")
         labels.append(set(cells.label_counts()))
     if len(types) > 1 and not set.intersection(*labels):
-        raise DataError(
+        raise UnusableInput(
             f"column {name!r} must hold the same type of values in all tables, got {' and '.join(types.values())}. "
-            f"Convert one of them, or leave the column out with {setting('x', f'!{name}')}."
+            f"Convert one of them, or leave the column out with {setting('x', f'!{name}')}.",
+            f"holds {' and '.join(types.values())}",
         )
 
 
@@ -463,15 +515,16 @@ def _refuse_other_dates(name: str, counts: Mapping[str, int]) -> None:
     """Raise an error if a column holds dates in a notation in which day and month could be mistaken."""
     dates = {text: count for text, count in counts.items() if _OTHER_DATES.fullmatch(text)}
     if sum(dates.values()) >= _MOSTLY_DATES * sum(counts.values()):
-        raise DataError(
+        raise UnusableInput(
             f"column {name!r} must hold dates as 2026-03-31, got {next(iter(dates))!r}, in which day and month could "
             f"be confused. Write them in that form, e.g. with pandas.to_datetime(..., dayfirst=True), leave the "
-            f"column out with {setting('x', f'!{name}')}, or pass {setting('category', name)} if it holds labels."
+            f"column out with {setting('x', f'!{name}')}, or pass {setting('category', name)} if it holds labels.",
+            f"dates such as {next(iter(dates))!r}, in which day and month could be confused",
         )
 
 
-def _hardly_repeats(name: str, counts: Mapping[str, int], response: str | None) -> str:
-    """Say why a column of text cannot be used, and what to do instead."""
+def _hardly_repeats(name: str, counts: Mapping[str, int], response: str | None) -> UnusableInput:
+    """Return an error that says why a column of text cannot be used, and what to do instead."""
     total, first = sum(counts.values()), next(iter(counts))
     shown = first if len(first) <= _LONGEST_SHOWN else f"{first[: _LONGEST_SHOWN - 1]}…"
     extent = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
@@ -479,13 +532,15 @@ def _hardly_repeats(name: str, counts: Mapping[str, int], response: str | None) 
         f"name another column as {named(response)}" if response else f"leave it out with {setting('x', f'!{name}')}"
     )
     if sum(len(text.split()) * count for text, count in counts.items()) / total >= _WORDS_OF_A_TEXT:
-        return (
+        return UnusableInput(
             f"column {name!r} holds free text {extent}, of which nothing could be compared. Turn it into numbers or "
-            f"categories first, such as its length, topic or embedding, or {without}."
+            f"categories first, such as its length, topic or embedding, or {without}.",
+            f"free text, e.g. {shown!r}",
         )
-    return (
+    return UnusableInput(
         f"column {name!r} holds text that hardly repeats {extent}, so as a category nothing could be compared. If it "
-        f"is an identifier, {without}; else turn it into a number or a coarser category."
+        f"is an identifier, {without}; else turn it into a number or a coarser category.",
+        f"text that hardly repeats, e.g. {shown!r}",
     )
 
 
@@ -542,24 +597,24 @@ class Derived:
         return bool(np.ptp(np.concatenate(self.values)) > 0)
 
 
-def derive(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
-    """Return the columns that an input is compared by, and what a reader should know about them."""
-    inputs, notes = [Derived(column, tuple(values))], list[str]()
+def derive(column: Column, values: Sequence[FloatArray]) -> list[Derived]:
+    """Return the columns that an input is compared by, with one that says where it has gaps, if it has some."""
+    inputs = [Derived(column, tuple(values))]
     if not column.is_category:
-        inputs, notes = _read_kind(column.kind).derive(column, values)
+        inputs = _read_kind(column.kind).derive(column, values)
     gaps = [np.isnan(v) for v in values]
     if not any(rows.any() for rows in gaps) or all(rows.all() for rows in gaps):
         # A column without any value is constant, and is left out as such.
-        return [replace(d, values=tuple(np.nan_to_num(v) for v in d.values)) for d in inputs], notes
+        return [replace(d, values=tuple(np.nan_to_num(v) for v in d.values)) for d in inputs]
     flag = Column(f"{column.name} (missing)", "category", ("no", "yes"), source=column.name)
-    return [*inputs, Derived(flag, tuple(rows.astype(float) for rows in gaps))], notes
+    return [*inputs, Derived(flag, tuple(rows.astype(float) for rows in gaps))]
 
 
-def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+def date_parts(column: Column, values: Sequence[FloatArray]) -> list[Derived]:
     """Return a date as its trend and those cycles that each table covers; gaps are in the middle of each.
 
     Tables of different times, such as two months, have no trend that could be compared: they are then compared by hour
-    and weekday alone, with a note.
+    and weekday alone.
     """
     present = [v[~np.isnan(v)] for v in values]
     parts: list[Derived] = []
@@ -579,23 +634,27 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
                     tuple(np.nan_to_num(cycle(v)) for v in values),
                 )
             )
-    if parts and parts[0].column.kind == "date":
-        return parts, []
-    cycles = ", ".join(dict.fromkeys(d.column.cycle.part for d in parts if d.column.cycle))
-    what = f"its trend was left out; what remains is {cycles}" if cycles else "it was left out"
-    return parts, [f"Column {name!r}: the two tables hardly overlap in time, so that {what}."]
+    return parts
 
 
-def derive_inputs(
-    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], asked_for: Set[str]
-) -> tuple[list[Derived], list[str]]:
-    """Return what is compared of the columns of x, and notes on all of them.
+@dataclass(frozen=True)
+class Inputs:
+    """What is compared of the columns of x; notes on them, and what is not compared."""
+
+    derived: list[Derived]
+    notes: list[str]
+    left_out: list[LeftOut]
+
+
+def derive_inputs(columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], asked_for: Set[str]) -> Inputs:
+    """Return what is compared of the columns of x.
 
     Of each column `values` has its numbers in every table. A running number is an input only if its name is among those
     `asked_for`.
     """
     inputs: list[Derived] = []
     notes: list[str] = []
+    left_out: list[LeftOut] = []
     flags: dict[bytes, int] = {}
     running = {
         index
@@ -607,13 +666,17 @@ def derive_inputs(
     for index, column in enumerate(columns):
         name = column.name
         if index in running:
-            notes.append(f"Column {name!r} is a running number and was left out; name it as an input to keep it.")
+            left_out.append(LeftOut(name, "a running number; name it as an input to keep it", could_matter=False))
             continue
-        derived, derived_notes = derive(column, values[index])
+        derived = derive(column, values[index])
         varying = [d for d in derived if d.varies]
-        notes += [*derived_notes, *([column.note] if column.note and varying else [])]
+        if column.note and varying:
+            notes.append(column.note)
         if derived and not varying:
-            notes.append(f"Column {name!r} has the same value in all rows and was left out.")
+            left_out.append(LeftOut(name, "the same value in all rows", could_matter=False))
+        if column.kind == "date" and not any(d.column.kind == "date" for d in derived):
+            part = f"{name} (trend)" if varying else name
+            left_out.append(LeftOut(part, "the two tables hardly overlap in time"))
         for each in varying:
             if each.column.name == f"{name} (missing)":
                 # Columns that are missing together, such as those of one survey, have one flag.
@@ -622,7 +685,7 @@ def derive_inputs(
                     inputs[same] = _shared(inputs[same], name)
                     continue
             inputs.append(each)
-    return inputs, notes
+    return Inputs(inputs, notes, left_out)
 
 
 def _shared(flag: Derived, name: str) -> Derived:

@@ -21,7 +21,15 @@ from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._core.printable import counted, listed
 from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import Cells, DecimalSign, as_number, reads
-from condcs._tables.kinds import Column, Derived, derive_inputs, separates_thousands, tell_kind
+from condcs._tables.kinds import (
+    Column,
+    Derived,
+    LeftOut,
+    UnusableInput,
+    derive_inputs,
+    separates_thousands,
+    tell_kind,
+)
 from condcs._tables.sampling import Sample, sample_rows
 from condcs._tables.sources import (
     FEWEST_TABLE_ROWS,
@@ -30,6 +38,7 @@ from condcs._tables.sources import (
     Table,
     TableBatch,
     TableOptions,
+    UnusableInputs,
     check_path,
     column_name,
     open_table,
@@ -110,13 +119,18 @@ class Wanted:
     asked_for: Set[str]  # those of x that are named one by one, and not by a pattern
     weights: str | None = None
     cluster: str | None = None
+    unusable: UnusableInputs = "leave-out"
+
+    @property
+    def required(self) -> list[str]:
+        """Those without which a row cannot be used: the responses, the weight and the cluster."""
+        others = [name for name in (self.weights, self.cluster) if name is not None]
+        return list(dict.fromkeys([*self.responses, *others]))
 
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        return list(
-            dict.fromkeys([*self.x, *self.responses, *(n for n in (self.weights, self.cluster) if n is not None)])
-        )
+        return list(dict.fromkeys([*self.x, *self.required]))
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,8 @@ class Account:
     gaps: int
     used: int
     short_of_memory: bool
+    gaps_by_input: tuple[tuple[str, int], ...] = ()  # inputs whose gaps count as values, and in how many rows
+    required: tuple[str, ...] = ()  # columns whose gaps dropped rows; empty: any column compared
     copies: int = 0  # rows used that repeat others exactly, if they are many and not to be expected
 
     @property
@@ -148,7 +164,8 @@ class Pair(ByValue):
     yq: FloatArray
     reference: Account
     current: Account
-    notes: tuple[str, ...] = ()  # what was left out, and why
+    notes: tuple[str, ...] = ()  # how columns were read
+    left_out: tuple[LeftOut, ...] = ()  # columns that are no inputs
     weights_p: FloatArray | None = None
     weights_q: FloatArray | None = None
     clusters_p: IntArray | None = None  # what each row belongs to; the same number is the same in both tables
@@ -163,7 +180,30 @@ class Encoded:
     account: Account
     weights: FloatArray | None = None
     clusters: IntArray | None = None
-    notes: Sequence[str] = ()  # on all tables that were read together
+
+
+@dataclass(frozen=True)
+class EncodedTables:
+    """Tables as numbers, with the columns that they share.
+
+    Attributes
+    ----------
+    wanted : Wanted
+        The names of the columns, without those left out.
+    columns : list of Column
+        The inputs, then the responses.
+    tables : list of Encoded
+    notes : list of str
+        How columns were read.
+    left_out : list of LeftOut
+        Columns that were wanted as inputs, and are none.
+    """
+
+    wanted: Wanted
+    columns: list[Column]
+    tables: list[Encoded]
+    notes: list[str]
+    left_out: list[LeftOut]
 
 
 def read_pair(reference: str | Table, current: str | Table, options: ReadOptions) -> Pair:
@@ -182,9 +222,9 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
             may_lack = len(wanted.x) if options.missing == "as-value" else 0
             samples.append((table, read_sample(table, wanted.names, options, number, may_lack=may_lack)))
     # 2. What the columns are, by both samples together, and their cells as numbers.
-    columns, tables = encode_samples(wanted, samples, options)
+    encoded = encode_samples(wanted, samples, options)
     # 3. What is compared of them.
-    return make_pair(wanted, columns, *tables)
+    return make_pair(encoded, *encoded.tables)
 
 
 def choose_columns(options: ReadOptions, table: Table, aside: Mapping[str, str] | None = None) -> Wanted:
@@ -199,7 +239,7 @@ def choose_columns(options: ReadOptions, table: Table, aside: Mapping[str, str] 
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, {**(aside or {}), **others, **losses})
     responses = dict.fromkeys(y, "y") | losses
     asked_for = frozenset(_patterns(options.x, table.names)) & frozenset(x)
-    return Wanted(x, responses, asked_for, weights, cluster)
+    return Wanted(x, responses, asked_for, weights, cluster, options.unusable)
 
 
 def read_sample(
@@ -265,63 +305,70 @@ def check_gaps(
         )
 
 
-def encode_samples(
-    wanted: Wanted, samples: Sequence[tuple[Table, Sample]], options: ReadOptions
-) -> tuple[list[Column], list[Encoded]]:
+def encode_samples(wanted: Wanted, samples: Sequence[tuple[Table, Sample]], options: ReadOptions) -> EncodedTables:
     """Find out what the columns are, from all samples together, and return each sample as numbers."""
     # 1. One decimal sign in all tables.
     titles = [table.title for table, _ in samples]
     alike, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.decimal)
     samples = [(table, sample) for (table, _), sample in zip(samples, alike, strict=True)]
     # 2. Kinds and labels of the columns that are compared.
-    columns = tell_columns([*wanted.x, *wanted.responses], samples, options, wanted.responses)
-    # 3. Each table as numbers.
     indices = {name: index for index, name in enumerate(wanted.names)}
+    columns, left_out = tell_columns([*wanted.x, *wanted.responses], samples, options, wanted.responses)
+    usable = {column.name for column in columns}
+    wanted = replace(wanted, x=[name for name in wanted.x if name in usable])
+    # 3. Each table as numbers.
     cluster_numbers: dict[str, int] = {}
     tables = []
     for table, sample in samples:
-        encoded = [column.encode(sample.columns[index], table.title) for index, column in enumerate(columns)]
+        encoded = [column.encode(sample.columns[indices[column.name]], table.title) for column in columns]
+        as_values = [(name, sample.gaps_by_column[indices[name]]) for name in wanted.x]
+        gaps_are_values = options.missing == "as-value"
         account = Account(
             title=table.title,
             seen=sample.seen,
             gaps=sample.gaps,
             used=len(sample),
             short_of_memory=sample.short_of_memory,
+            gaps_by_input=tuple((name, count) for name, count in as_values if count) if gaps_are_values else (),
+            required=tuple(wanted.required) if gaps_are_values else (),
         )
         weights = clusters = None
         if wanted.weights is not None:
             weights = _weights(sample.columns[indices[wanted.weights]], table, sample, options)
         if wanted.cluster is not None:
             clusters = _clusters(sample.columns[indices[wanted.cluster]], cluster_numbers)
-        tables.append(Encoded(encoded, account, weights, clusters, notes))
-    return columns, tables
+        tables.append(Encoded(encoded, account, weights, clusters))
+    return EncodedTables(wanted, columns, tables, notes, left_out)
 
 
-def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, current: Encoded) -> Pair:
-    """Return two tables as the arrays that are compared."""
+def make_pair(encoded: EncodedTables, reference: Encoded, current: Encoded) -> Pair:
+    """Return two of the tables as the arrays that are compared."""
     # 1. What is compared of each input and response.
+    wanted, columns = encoded.wanted, encoded.columns
     values = list(zip(reference.columns, current.columns, strict=True))
     n_inputs = len(wanted.x)
-    inputs, input_notes = derive_inputs(columns[:n_inputs], values[:n_inputs], wanted.asked_for)
+    derived = derive_inputs(columns[:n_inputs], values[:n_inputs], wanted.asked_for)
     pairs = zip(columns[n_inputs:], values[n_inputs:], strict=True)
     responses = [Derived(column, response_values) for column, response_values in pairs]
-    notes = [*current.notes, *input_notes, *(r.column.note for r in responses if r.column.note)]
+    notes = [*encoded.notes, *derived.notes, *(r.column.note for r in responses if r.column.note)]
     # 2. Both must vary, and have values in common.
     constant = [response.column.name for response in responses if not response.varies]
     refuse_columns([(name, _does_not_vary(name, wanted.responses[name])) for name in constant])
+    inputs, apart = _inputs_in_common(derived.derived, wanted.unusable)
+    left_out = [*encoded.left_out, *derived.left_out, *apart]
     if not inputs:
-        constant_inputs = (
-            f"every column of {named('x')} has the same value in all rows: there is nothing to condition on."
+        reasons = "; ".join(f"{each.column!r} ({each.reason})" for each in left_out)
+        raise DataError(
+            f"{named('x')} must have a column that can be compared, but all were left out: {reasons}. Name other "
+            "columns."
         )
-        raise DataError(" ".join([constant_inputs, *notes]))
-    _check_overlap(inputs)
     _check_labels(responses, wanted.responses)
     # 3. A column of the arrays for each.
-    xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
-    yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
+    xp, xq = (np.column_stack([each.values[table] for each in inputs]) for table in (0, 1))
+    yp, yq = (np.column_stack([each.values[table] for each in responses]) for table in (0, 1))
     return Pair(
-        x=tuple(derived.column for derived in inputs),
-        y=tuple(derived.column for derived in responses),
+        x=tuple(each.column for each in inputs),
+        y=tuple(each.column for each in responses),
         xp=xp,
         yp=yp,
         xq=xq,
@@ -329,6 +376,7 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
         reference=replace(reference.account, copies=_copies(reference)),
         current=replace(current.account, copies=_copies(current)),
         notes=tuple(notes),
+        left_out=tuple(left_out),
         weights_p=reference.weights,
         weights_q=current.weights,
         clusters_p=reference.clusters,
@@ -338,8 +386,8 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
 
 def tell_columns(
     names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: Mapping[str, str]
-) -> list[Column]:
-    """Find out what the columns are; all that cannot be used are named in one error.
+) -> tuple[list[Column], list[LeftOut]]:
+    """Find out what the columns are, and which are left out; all others that cannot be used are named in one error.
 
     `responses` has the argument that names each column of y.
     """
@@ -354,7 +402,9 @@ def tell_columns(
         table, sample = samples[number]
         return f" in {table.unit} {sample.lines[row]:,} of {table.title}"
 
-    columns, faults = [], []
+    columns = list[Column]()
+    left_out = list[LeftOut]()
+    faults = list[tuple[str, str]]()
     for index, name in enumerate(names):
         cells = [sample.columns[index] for _, sample in samples]
         declared = True if name in category else False if name in number else None
@@ -363,10 +413,15 @@ def tell_columns(
             columns.append(
                 tell_kind(name, cells, category=declared, response=response, decimal=options.decimal, where=where)
             )
+        except UnusableInput as error:
+            if response is None and options.unusable == "leave-out":
+                left_out.append(LeftOut(name, error.reason))
+            else:
+                faults.append((name, str(error)))
         except DataError as error:
             faults.append((name, str(error)))
     refuse_columns(faults)
-    return columns
+    return columns, left_out
 
 
 def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
@@ -440,24 +495,32 @@ def _are_apart(p: FloatArray, q: FloatArray, *, labels: bool) -> bool:
     return bool(p.max() < q.min() or q.max() < p.min())
 
 
-def _check_overlap(inputs: Sequence[Derived]) -> None:
-    """Raise an error if the two tables are apart in an input."""
-    apart, ranges = [], []
+def _inputs_in_common(inputs: Sequence[Derived], unusable: UnusableInputs) -> tuple[list[Derived], list[LeftOut]]:
+    """Return the inputs without the columns in which the two tables are apart, and these; or an error that names them.
+
+    With a column goes everything that is derived from it.
+    """
+    apart: dict[str, str] = {}  # the range of each column in each table, empty for labels
     for derived in inputs:
         p, q = derived.values
         column = derived.column
         if _are_apart(p, q, labels=column.is_category):
-            apart.append(column.source or column.name)
-            if column.kind == "number":
-                ranges.append(f"{column.name!r}: {p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}")
-    if apart:
-        have = f"column {apart[0]!r} has" if len(apart) == 1 else f"columns {', '.join(map(repr, apart))} have"
-        shown = f" ({'; '.join(ranges)})" if ranges else ""
+            is_number = column.kind == "number"
+            ranges = f"{p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}" if is_number else ""
+            apart.setdefault(column.source or column.name, ranges)
+    if apart and unusable == "error":
+        names = list(apart)
+        have = f"column {names[0]!r} has" if len(names) == 1 else f"columns {', '.join(map(repr, names))} have"
+        ranges_by_name = [f"{name!r}: {ranges}" for name, ranges in apart.items() if ranges]
+        shown = f" ({'; '.join(ranges_by_name)})" if ranges_by_name else ""
         raise OverlapError(
             f"{have} no value in common between the two tables{shown}, so no rows with equal inputs can be compared. "
             f"If the units differ, convert one of the tables; otherwise leave {'it' if len(apart) == 1 else 'them'} "
-            f"out with {_left_out(apart)}."
+            f"out with {_left_out(names)}."
         )
+    in_common = [derived for derived in inputs if (derived.column.source or derived.column.name) not in apart]
+    reasons = {name: "no value in common" + (f": {ranges}" if ranges else "") for name, ranges in apart.items()}
+    return in_common, [LeftOut(name, reason) for name, reason in reasons.items()]
 
 
 def _check_labels(responses: Sequence[Derived], arguments: Mapping[str, str]) -> None:

@@ -99,6 +99,9 @@ Columns = str | int | Sequence[str | int]
 MissingCells = Literal["error", "drop", "as-value"]
 """What becomes of missing values."""
 
+UnusableInputs = Literal["leave-out", "error"]
+"""What becomes of columns of x of which nothing can be compared."""
+
 
 class RowError(DataError):
     """One row of a table cannot be read; calling `Table.batches` again goes on with the row after it."""
@@ -131,9 +134,12 @@ class TableOptions(FileOptions):
         Of files, and of text in tables: the format, if a file's first bytes and its ending do not tell ("csv",
         "jsonl", "parquet", "arrow" or "xlsx"), the encoding of csv and jsonl, the decimal sign ("." or ","), texts that
         stand for a missing value beside the usual ones, and the megabytes that the sampled rows may take up.
-    missing : {"error", "drop", "as-value"}
-        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
-        or the median of a number and a column that flags the gaps. Rows without y are then left out.
+    missing : {"as-value", "drop", "error"}
+        Whether gaps of x count as values (a category "missing", or the median of a number and a column that flags the
+        gaps) and rows without y are left out, or all rows with missing values are left out, or they are an error.
+    unusable : {"leave-out", "error"}
+        Whether columns of x of which nothing can be compared are left out, and named in the answer, or an error:
+        identifiers, free text, dates in which day and month could be confused, and columns without a value in common.
     category, number : str, int or sequence of them
         Columns of numbers that are labels, and responses of two values that are numbers.
     weights : str or int, optional
@@ -153,7 +159,8 @@ class TableOptions(FileOptions):
     'drop'
     """
 
-    missing: MissingCells = "error"
+    missing: MissingCells = "as-value"
+    unusable: UnusableInputs = "leave-out"
     category: Columns = ()
     number: Columns = ()
     weights: str | int | None = None
@@ -164,6 +171,7 @@ class TableOptions(FileOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("missing", self.missing, get_args(MissingCells))
+        check_choice("unusable", self.unusable, get_args(UnusableInputs))
         if self.max_rows is not None:
             check_integer("max_rows", self.max_rows, FEWEST_TABLE_ROWS)
         if self.time_budget is not None:

@@ -149,9 +149,12 @@ def compare_tables(
     markdown: Annotated[Path | None, _file_option(help="Summary in Markdown to write.")] = None,
     as_json: JsonOption = False,
     missing: Annotated[
-        str, _table_option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).")
-    ] = "error",
+        str, _table_option(help="Missing values: as-value (gaps of x count as values), drop (such rows), or error.")
+    ] = "as-value",
     drop_missing: Annotated[bool, _table_option("--drop-missing", help="The same as --missing drop.")] = False,
+    unusable: Annotated[
+        str, _table_option(help="Columns of x of which nothing can be compared: leave-out (and name them), or error.")
+    ] = "leave-out",
     category: CategoriesOption = None,
     number: Annotated[
         list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values to be read as numbers.")
@@ -183,12 +186,12 @@ def compare_tables(
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error; 4 and 5 = as 0 and 1, but a
     file could not be written.
     """
-    from condcs._tables.sources import MissingCells, TableOptions
+    from condcs._tables.sources import MissingCells, TableOptions, UnusableInputs
     from condcs.cli.compare_command import Files, chosen_tables, run
 
     if missing not in get_args(MissingCells):
         raise typer.BadParameter(
-            f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
+            f"--missing must be as-value, drop or error, got {missing!r}. Texts that stand for a missing value are "
             f"named by --gaps {shlex.quote(missing)}"
         )
     tables = TableOptions(
@@ -198,6 +201,7 @@ def compare_tables(
         gaps=gaps or (),
         memory=memory,
         missing="drop" if drop_missing else cast(Any, missing),
+        unusable=_one_of(UnusableInputs, "unusable", unusable),
         category=category or (),
         number=number or (),
         weights=weights,
@@ -464,6 +468,7 @@ def watch(
         y=y,
         category=category or (),
         missing="drop" if drop_missing else "error",
+        unusable="error",  # a detector's columns stay what they are: each must be one that can be watched
         max_rows=max_rows,
         seed=seed,
         encoding=encoding,

@@ -279,7 +279,7 @@ def read_reference_file(path: str, options: ReadOptions, *, run_length: float, a
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
-    columns = tell_columns([*x, *y], [(table, sample)], options, responses=dict.fromkeys(y, "y"))
+    columns, _ = tell_columns([*x, *y], [(table, sample)], options, responses=dict.fromkeys(y, "y"))
     inputs, responses = tuple(columns[: len(x)]), tuple(columns[len(x) :])
     values = _values_by_column(columns, sample.rows, title)
     digest = hashlib.sha256()

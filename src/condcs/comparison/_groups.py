@@ -42,6 +42,8 @@ from condcs.comparison._wording import (
     change_title,
     change_words,
     effects_table,
+    given_others_words,
+    left_out_words,
     overall_rows,
     regions_table,
 )
@@ -127,7 +129,9 @@ class GroupComparison(ByValue, Reported):
         if self.changed:
             differing = ", ".join(self.changed)
             answer = f"The relation of {y} to the inputs differs where {self.column} is {differing} {count}."
-        return " ".join([answer, *cautions_by_group(self.column, self.names, self.comparisons)])
+        left_out = [each for comparison in self.comparisons for each in comparison.pair.left_out]
+        given = given_others_words(list(dict.fromkeys(each.column for each in left_out if each.could_matter)))
+        return " ".join([answer, *given, *cautions_by_group(self.column, self.names, self.comparisons)])
 
     @property
     def compared_with(self) -> str:
@@ -179,7 +183,9 @@ class GroupComparison(ByValue, Reported):
         """Notes on the groups, then those of the comparisons, each once: with its groups unless it holds for all."""
         names_by_note: dict[str, list[str]] = {}
         for name, comparison in zip(self.names, self.comparisons, strict=True):
-            for note in dict.fromkeys(comparison.notes):
+            left_out = comparison.pair.left_out
+            left_out_note = [f"Left out: {left_out_words(left_out)}."] if left_out else []
+            for note in dict.fromkeys([*left_out_note, *comparison.notes]):
                 names_by_note.setdefault(note, []).append(name)
         notes = list(self.notes)
         for note, names in names_by_note.items():

@@ -275,6 +275,7 @@ class Comparison(ByValue, Reported):
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
             "response": _summary_fields(self.response),
             "regions": [_region_fields(region) for region in self.regions],
+            "left_out": [{"column": each.column, "reason": each.reason} for each in pair.left_out],
             "input_columns": [_input_fields(change) for change in self.location.explanation.inputs],
             "resamples": self.n_resamples,
             "seed": self.seed,
@@ -303,7 +304,13 @@ def _column_fields(column: Column) -> dict[str, Any]:
 
 
 def _account_fields(account: Account) -> dict[str, Any]:
-    return {"table": account.title, "rows": account.seen, "with_gaps": account.gaps, "used": account.used}
+    return {
+        "table": account.title,
+        "rows": account.seen,
+        "with_gaps": account.gaps,
+        "gaps_as_values": dict(account.gaps_by_input),
+        "used": account.used,
+    }
 
 
 def _outcome_fields(outcome: ViewsOutcome) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from condcs._core.printable import alike, harmless, listed
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region, ends_of, interval_of, level_words, show_p
 from condcs._inference.results import Estimate
-from condcs._tables.kinds import Column, describe_columns
+from condcs._tables.kinds import Column, LeftOut, describe_columns
 from condcs._tables.pair import Account
 from condcs.comparison._cautions import cautions
 
@@ -39,6 +39,8 @@ does not depend on them, and 13/n more than that in one of a hundred inputs (22 
 9 degrees of freedom)."""
 _MOST_TELLING_INPUTS = 3
 """Inputs that are named in one sentence at most; more make it too long to read."""
+_MOST_GAPPY_INPUTS = 5
+"""Inputs with gaps that are listed in the account of a table: of a survey, all of them have some."""
 _MOST_RESPONSES = 2
 """Responses whose undetectable changes are given in one sentence at most, for the same reason."""
 _MOST_EFFECTS = 3
@@ -61,8 +63,17 @@ def account_words(account: Account, seed: int) -> str:
     if account.short_of_memory:
         words += " (limited by memory)"
     if account.gaps:
-        words += f"; {account.gaps:,} with missing values dropped"
+        lacking = f"without {' or '.join(account.required)}" if account.required else "with missing values"
+        words += f"; {account.gaps:,} {lacking} dropped"
+    if account.gaps_by_input:
+        gaps = listed([f"{name} ({count:,})" for name, count in account.gaps_by_input], _MOST_GAPPY_INPUTS)
+        words += f"; gaps count as values in {gaps}"
     return words
+
+
+def left_out_words(left_out: Sequence[LeftOut]) -> str:
+    """Name the columns that are no inputs, each with the reason."""
+    return "; ".join(f"{each.column} ({each.reason})" for each in left_out)
 
 
 def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
@@ -100,7 +111,8 @@ def table_accounts(comparison: Comparison) -> WordTable:
 def about_comparison(comparison: Comparison) -> list[tuple[str, str]]:
     """Say which tables were compared, and which of their columns."""
     tables = [(role, f"{title}, {rows}") for role, title, rows in table_accounts(comparison).rows]
-    return [*tables, *about_variables(comparison)]
+    left_out = comparison.pair.left_out
+    return [*tables, *about_variables(comparison), *([("left out", left_out_words(left_out))] if left_out else [])]
 
 
 def about_variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
@@ -110,7 +122,17 @@ def about_variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
 
 def verdict_words(comparison: Comparison) -> str:
     """Give the answer, and why the p-value is not to be taken at its word."""
-    return " ".join([_answer(comparison), *(caution.sentence for caution in cautions(comparison))])
+    given = given_others_words([each.column for each in comparison.pair.left_out if each.could_matter])
+    return " ".join([_answer(comparison), *given, *(caution.sentence for caution in cautions(comparison))])
+
+
+def given_others_words(left_out: Sequence[str]) -> list[str]:
+    """Say of an answer that some columns could not be compared; nothing if there are none."""
+    if not left_out:
+        return []
+    was = "was" if len(left_out) == 1 else "were"
+    columns = listed(left_out, _MOST_TELLING_INPUTS)
+    return [f"This is given the other inputs: {columns} could not be compared and {was} left out."]
 
 
 def _answer(comparison: Comparison) -> str:
