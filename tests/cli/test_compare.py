@@ -74,7 +74,8 @@ def test_json_for_machines(tables):
     found = json.loads(result.stdout)
     assert result.exit_code == int(found["changed"])
     assert found["y"] == [{"name": "sold", "kind": "category"}]
-    assert found["reference"] == {"table": str(tables / "march.csv"), "rows": 160, "with_gaps": 0, "used": 160}
+    accounts = {"rows": 160, "with_gaps": 0, "gaps_as_values": {}, "used": 160}
+    assert found["reference"] == {"table": str(tables / "march.csv"), **accounts}
     for part in ("inputs", "relation"):
         assert 0 < found[part]["pvalue"] <= 1
         low, high = found[part]["overlap_interval"]

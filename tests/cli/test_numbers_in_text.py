@@ -75,7 +75,7 @@ def test_a_point_is_no_decimal_sign_beside_a_decimal_comma(cell):
 def test_marks_of_gaps_are_counted_as_gaps(tmp_path, frame):
     paths = both(tmp_path, frame.assign(a=["?" if i in (3, 7) else x for i, x in enumerate(frame["a"])]))
     with pytest.raises(DataError, match=r"2 of 40 rows with one: 'a' \(2\)"):
-        read_pair(*paths, ReadOptions(y=["y"], gaps="?,unknown"))
+        read_pair(*paths, ReadOptions(y=["y"], gaps="?,unknown", missing="error"))
     pair = read_pair(*paths, ReadOptions(y=["y"], missing="drop", gaps=["?"]))
     assert (pair.reference.gaps, pair.reference.used) == (2, 38)
     assert pair.x[0].kind == "number"

@@ -145,7 +145,7 @@ def test_missing_values_of_every_library_are_gaps():
     holes = frame.copy()
     holes.loc[1, "x"], holes.loc[2, "n"], holes.loc[3, "day"] = np.nan, pd.NA, pd.NaT
     with pytest.raises(CondcsError, match=r"current \(DataFrame\) .* got 3 of 40 rows with one: .*missing='drop'"):
-        condcs.compare(frame, holes, y="y", **QUICK)
+        condcs.compare(frame, holes, y="y", missing="error", **QUICK)
     ours = condcs.compare(frame, holes, y="y", tables=TableOptions(missing="drop"), **QUICK)
     assert (ours.pair.current.gaps, ours.pair.current.used) == (3, 37)
     week = ["day (day of week, cosine)", "day (day of week, sine)"]
@@ -301,3 +301,43 @@ def test_every_function_takes_at_most_ten_options_beside_the_data_and_documents_
 def test_the_current_table_lacks_a_column():
     with pytest.raises(CondcsError, match=r"current \(dict\) must have the columns of the reference, but lacks 'x'"):
         condcs.compare(GOOD, {"y": GOOD["y"]}, y="y", **QUICK)
+
+
+# --- columns that cannot be compared ----------------------------------------------------------------------------------
+
+
+def month_with_all_kinds(seed, *, month):
+    """Rows with an identifier, free text, gaps in x and in y, and a month that no row of the other table has."""
+    rng = np.random.default_rng(seed)
+    n = 80
+    x = rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "customer": [f"c{seed}-{i:04d}" for i in range(n)],
+            "comment": [f"row {i} was a matter of {seed} and {i * seed} more" for i in range(n)],
+            "x": np.where(np.arange(n) % 10 == 3, np.nan, x),
+            "month": month,
+            "y": np.where(np.arange(n) % 20 == 7, np.nan, x + rng.normal(size=n)),
+        }
+    )
+
+
+def test_a_first_call_was_refused_for_columns_that_cannot_be_compared():
+    result = condcs.compare(month_with_all_kinds(1, month=3), month_with_all_kinds(2, month=4), y="y", **QUICK)
+    assert [column.name for column in result.pair.x] == ["x", "x (missing)"]
+    assert result.pair.reference.gaps == 4
+    assert result.pair.reference.gaps_by_input == (("x", 8),)
+    given = "This is given the other inputs: customer, comment, month could not be compared and were left out."
+    assert given in result.verdict
+    shown = str(result)
+    assert "month (no value in common: 3, then 4)" in shown
+    assert "4 without y dropped; gaps count as values in x (8)" in shown
+    assert {each["column"] for each in result.to_dict()["left_out"]} == {"customer", "comment", "month"}
+
+
+def test_refusing_columns_that_cannot_be_compared_is_an_option():
+    tables = month_with_all_kinds(1, month=3), month_with_all_kinds(2, month=4)
+    with pytest.raises(CondcsError, match=r"2 columns cannot be used\. \(1\) column 'customer' .* \(2\) column 'com"):
+        condcs.compare(*tables, y="y", tables=TableOptions(unusable="error"), **QUICK)
+    with pytest.raises(CondcsError, match=r"got 12 of 80 rows with one: 'x' \(8\), 'y' \(4\)"):
+        condcs.compare(*tables, y="y", missing="error", **QUICK)

@@ -149,7 +149,7 @@ def test_small_groups_and_rows_without_a_group_are_said(table, no_evidence, monk
     odd.loc[odd.index[:3], "month"] = None
     odd.loc[odd.index[3:8], "month"] = "test"
     with pytest.raises(CondcsError, match=r"got 3 of 280 rows with one: 'month' \(3\)"):
-        condcs.compare_groups(odd, group="month", y="price")
+        condcs.compare_groups(odd, group="month", y="price", missing="error")
     made = condcs.compare_groups(odd, group="month", y="price", tables=TableOptions(missing="drop"))
     assert made["notes"] == (
         "Left out for lack of a value in 'month': 3 rows.",

@@ -210,7 +210,7 @@ class ClockKind(ReadKind):
 
     def derive(self, column, values):
         middle = np.nanmedian(np.concatenate(values))
-        return [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))], []
+        return [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))]
 
 
 def test_a_kind_of_column_is_a_class_and_a_row(monkeypatch):
@@ -247,6 +247,6 @@ def test_kinds_read_columns_as_they_read_cells(kind):
     values = [np.array([1.0, np.nan, 400.0, 800.0])] * 2
     column = Column("c", kind.name)
     assert Column.from_description(column.description) == column
-    inputs, _ = derive_inputs([column], [values], {"c"})
+    inputs = derive_inputs([column], [values], {"c"}).derived
     assert inputs[-1].column.name == "c (missing)"
     assert all(np.isfinite(v).all() for derived in inputs for v in derived.values)

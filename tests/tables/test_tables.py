@@ -15,7 +15,7 @@ import pytest
 
 from condcs._core.errors import CondcsError, DataError, OverlapError, ParameterError
 from condcs._tables.cells import is_missing
-from condcs._tables.kinds import tell_kind
+from condcs._tables.kinds import LeftOut, tell_kind
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_pair, select_columns
 from condcs._tables.sampling import sample_rows
 from condcs._tables.sources import FileOptions, TableBatch, open_table
@@ -351,7 +351,7 @@ def test_rows_with_gaps_are_counted_and_dropped_on_request(tables):
     frame.loc[5, "district"] = None
     frame.to_csv(tables[1], index=False)
     with pytest.raises(DataError, match=r"got 2 of 40 rows with one: 'area' \(2\), 'district' \(1\).*missing='drop'"):
-        read_pair(*tables, ReadOptions(y=["price"]))
+        read_pair(*tables, ReadOptions(y=["price"], missing="error"))
     pair = read_pair(*tables, ReadOptions(y=["price"], missing="drop"))
     assert (pair.current.gaps, pair.current.used) == (2, 38)
     np.testing.assert_allclose(pair.yq[:, 0], frame["price"].drop([3, 5]))
@@ -366,20 +366,24 @@ def test_a_sample_has_a_seed(tables):
     assert not np.array_equal(first, other)
 
 
+REFUSE = {"unusable": "error"}
+
+
 @pytest.mark.parametrize(
     ("change", "options", "error", "words"),
     [
         (lambda f: f.iloc[:0], {}, DataError, "at least 10 rows to compare, got 0 rows"),
         (lambda f: f.iloc[:4], {}, DataError, "got 4 rows"),
         (lambda f: f.drop(columns="area"), {}, DataError, "but lacks 'area'"),
-        (lambda f: f.assign(area=f.area + 1e4), {}, OverlapError, "column 'area' has no value in common"),
-        (lambda f: f.assign(district="moon"), {}, OverlapError, "column 'district' has no value in common"),
+        (lambda f: f.assign(area=f.area + 1e4), REFUSE, OverlapError, "column 'area' has no value in common"),
+        (lambda f: f.assign(district="moon"), REFUSE, OverlapError, "column 'district' has no value in common"),
+        (lambda f: f.assign(area=f.area + 1e4), {"x": ["area"]}, OverlapError, "column 'area' has no value in common"),
         (lambda f: f, {"x": ["nothing"]}, ParameterError, "`x` must name columns"),
         (lambda f: f, {"y": ["nothing"]}, ParameterError, "`y` must name columns"),
         (lambda f: f, {"number": ["district"]}, DataError, "`number` must name columns of numbers"),
         (
             lambda f: f.assign(area=[f"house {i}" for i in range(40)]),
-            {},
+            REFUSE,
             DataError,
             r"'area' must hold the same type .* got numbers \('.*' in line 2 of .*march\.csv\) and text \('house 0'",
         ),
@@ -396,8 +400,8 @@ def test_constant_columns(tables):
         pd.read_csv(path).assign(area=1.0).to_csv(path, index=False)
     pair = read_pair(*tables, ReadOptions(y=["price"]))
     assert [c.name for c in pair.x] == ["district", "sold"]
-    assert pair.notes == ("Column 'area' has the same value in all rows and was left out.",)
-    with pytest.raises(DataError, match="every column of `x` has the same value"):
+    assert pair.left_out == (LeftOut("area", "the same value in all rows", could_matter=False),)
+    with pytest.raises(DataError, match=r"all were left out: 'area' \(the same value in all rows\)"):
         read_pair(*tables, ReadOptions(y=["price"], x=["area"]))
     with pytest.raises(DataError, match="`y` must vary"):
         read_pair(*tables, ReadOptions(y=["area"]))

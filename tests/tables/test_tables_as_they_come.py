@@ -12,7 +12,7 @@ from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.cells import as_day
 from condcs._tables.cycles import CYCLES
 from condcs._tables.in_memory import as_table
-from condcs._tables.kinds import MOST_LABELS, describe_columns, tell_kind
+from condcs._tables.kinds import MOST_LABELS, Column, describe_columns, tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.sampling import RowSampler, together
 from condcs._tables.sources import TableBatch
@@ -31,6 +31,10 @@ def pair_of(reference, current, **options):
 
 def names(pair):
     return [column.name for column in pair.x]
+
+
+def left_out(pair):
+    return {each.column: each.reason for each in pair.left_out}
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
@@ -77,7 +81,7 @@ def test_rows_without_y_are_dropped_whatever_gaps_are():
 def test_a_column_of_gaps_alone_is_left_out():
     pair = pair_of(*(frame(seed=s, b=[None] * 60) for s in (1, 2)), missing="as-value")
     assert names(pair) == ["a"]
-    assert pair.notes == ("Column 'b' has the same value in all rows and was left out.",)
+    assert left_out(pair) == {"b": "the same value in all rows"}
 
 
 @pytest.mark.parametrize("missing", ["error", "drop"])
@@ -95,7 +99,10 @@ def test_a_response_without_any_value_is_named_whatever_gaps_are():
 def test_a_column_that_the_current_table_lacks_altogether_is_named():
     reference, current = frame(seed=1, b=np.arange(60.0) % 7), frame(seed=2, b=[None] * 60)
     with pytest.raises(OverlapError, match=r"column 'b' has no value in common .*x='!b'"):
-        pair_of(reference, current, missing="as-value")
+        pair_of(reference, current, unusable="error")
+    pair = pair_of(reference, current)
+    assert names(pair) == ["a"]
+    assert left_out(pair) == {"b": "no value in common"}
 
 
 def test_another_unit_was_called_a_running_number():
@@ -103,6 +110,8 @@ def test_another_unit_was_called_a_running_number():
         OverlapError, match=r"\('a': 1 to 2, then 1e\+06 to 2e\+06\).* If the units differ, convert one"
     ):
         pair_of(frame(seed=1, a=np.linspace(1, 2, 60)), frame(seed=2, a=np.linspace(1e6, 2e6, 60)))
+    prices = [frame(seed=s, price=np.linspace(unit, 2 * unit, 60)) for s, unit in ((1, 1.0), (2, 1e6))]
+    assert left_out(pair_of(*prices)) == {"price": "no value in common: 1 to 2, then 1e+06 to 2e+06"}
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -152,13 +161,10 @@ def test_two_years_have_months_and_days_have_no_hours():
 def test_two_months_have_no_trend_that_could_be_compared():
     pair = pair_of(frame(when=stamps("2024-03-01")), frame(when=stamps("2024-04-01")))
     assert describe_columns(pair.x) == ["a (number)", "when (date: hour of day, day of week)"]
-    assert pair.notes == (
-        "Column 'when': the two tables hardly overlap in time, so that its trend was left out; what remains is hour of "
-        "day, day of week.",
-    )
+    assert left_out(pair) == {"when (trend)": "the two tables hardly overlap in time"}
     one = pair_of(frame(when=stamps("2024-03-01", step="1min")), frame(when=stamps("2024-04-01", step="1min")))
     assert names(one) == ["a"]
-    assert one.notes == ("Column 'when': the two tables hardly overlap in time, so that it was left out.",)
+    assert left_out(one) == {"when": "the two tables hardly overlap in time"}
 
 
 def test_durations_are_days_and_periods_begin():
@@ -220,8 +226,31 @@ def test_slashes_with_the_year_first_are_dates_and_other_notations_are_refused()
     assert as_day("2024/03/01") == as_day("2024-03-01")
     days = [f"{1 + i % 9:02d}.{1 + i % 2:02d}.2020" for i in range(60)]
     with pytest.raises(DataError, match=r"'when' must hold dates as 2026-03-31, got '01\.01\.2020'.*x='!when'"):
-        pair_of(frame(when=days), frame(when=days))
+        pair_of(frame(when=days), frame(when=days), unusable="error")
+    assert left_out(pair_of(frame(when=days), frame(when=days))) == {
+        "when": "dates such as '01.01.2020', in which day and month could be confused"
+    }
     assert pair_of(frame(when=days), frame(when=days), category=["when"]).x[1].kind == "category"
+
+
+@pytest.mark.parametrize(("form", "first"), [("%d/%m/%Y", True), ("%m/%d/%Y", False), ("%d.%m.%Y %H:%M", True)])
+def test_a_day_above_12_tells_how_dates_with_the_year_last_are_read(form, first):
+    stamps_read = stamps("2024-01-01")
+    written = stamps_read.strftime(form)
+    pair = pair_of(frame(when=written), frame(when=written))
+    assert describe_columns(pair.x)[1].startswith("when (date: trend")
+    plain = pair_of(frame(when=stamps_read), frame(when=stamps_read))
+    trend, expected = (p.xp[:, names(p).index("when (trend)")] for p in (pair, plain))
+    np.testing.assert_allclose(trend, expected if "%H" in form else np.floor(expected), atol=1e-9)
+    column = tell_kind("when", [written], category=None, response=None)
+    assert column.day_first is first
+    assert Column.from_description(column.description) == column
+
+
+def test_dates_that_contradict_one_another_are_left_out():
+    """The reference has days above 12 in the first place, the current table in the second."""
+    reference, current = (stamps("2024-01-01").strftime(form) for form in ("%d/%m/%Y", "%m/%d/%Y"))
+    assert "day and month could be confused" in left_out(pair_of(frame(when=reference), frame(when=current)))["when"]
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -286,18 +315,19 @@ def test_types_that_differ_are_named():
     with pytest.raises(
         DataError, match=r"got numbers \(0 in row 1 of reference .*\) and text \('u' in row 1 of current"
     ):
-        pair_of(numbers, texts)
+        pair_of(numbers, texts, unusable="error")
+    assert left_out(pair_of(numbers, texts))["c"].startswith("holds numbers (0 in row 1 of reference")
     with pytest.raises(DataError, match=r"got numbers .* and truth values \(True in row 1 of current"):
-        pair_of(numbers, frame(c=np.resize([True, False], 60)))
+        pair_of(numbers, frame(c=np.resize([True, False], 60)), unusable="error")
     with pytest.raises(DataError, match=r"got dates \(.*\) and numbers \(0 in row 1 of current"):
-        pair_of(frame(c=stamps("2024-01-01")), numbers)
+        pair_of(frame(c=stamps("2024-01-01")), numbers, unusable="error")
 
 
 def test_a_table_of_dates_and_words_shows_a_word():
     dates = stamps("2024-01-01").strftime("%Y-%m-%d")
     mixed = np.where(np.arange(60) % 2, "01/02/2024", dates + "T00:30")
     with pytest.raises(DataError, match=r"and text \('01/02/2024' in row 2 of current"):
-        pair_of(frame(c=dates), frame(c=mixed))
+        pair_of(frame(c=dates), frame(c=mixed), unusable="error")
 
 
 def test_labels_of_y_that_have_nothing_in_common_are_named():
@@ -325,12 +355,14 @@ def test_free_text_and_identifiers_are_refused_with_the_remedy():
     with pytest.raises(
         DataError, match=r"'c' holds free text .*length, topic or embedding, or leave it out with x='!c'"
     ):
-        pair_of(frame(c=texts), frame(c=texts))
+        pair_of(frame(c=texts), frame(c=texts), unusable="error")
+    assert left_out(pair_of(frame(c=texts), frame(c=texts)))["c"].startswith("free text, e.g. 'the customer said 0")
     ids = [f"u{i:05d}" for i in range(60)]
     with pytest.raises(
         DataError, match=r"'c' holds text that hardly repeats .*an identifier, leave it out with x='!c'"
     ):
-        pair_of(frame(c=ids), frame(c=ids))
+        pair_of(frame(c=ids), frame(c=ids), unusable="error")
+    assert left_out(pair_of(frame(c=ids), frame(c=ids))) == {"c": "text that hardly repeats, e.g. 'u00000'"}
     with pytest.raises(DataError, match=r"an identifier, name another column as `y`; else"):
         pair_of(frame(y=ids), frame(y=ids))
 
@@ -339,7 +371,7 @@ def test_a_running_number_is_no_input_unless_it_is_named():
     reference, current = frame(number=np.arange(60)), frame(number=np.arange(60) + 30)
     pair = pair_of(reference, current)
     assert names(pair) == ["a"]
-    assert pair.notes[0].startswith("Column 'number' is a running number and was left out")
+    assert left_out(pair) == {"number": "a running number; name it as an input to keep it"}
     assert names(pair_of(reference, current, x=["number", "a"])) == ["number", "a"]
     assert names(pair_of(reference[["number", "y"]], current[["number", "y"]])) == ["number"]
 

@@ -496,19 +496,20 @@ def _are_apart(p: FloatArray, q: FloatArray, *, labels: bool) -> bool:
 
 
 def _inputs_in_common(inputs: Sequence[Derived], unusable: UnusableInputs) -> tuple[list[Derived], list[LeftOut]]:
-    """Return the inputs without the columns in which the two tables are apart, and these; or an error that names them.
+    """Return the inputs without the columns in which the two tables are apart, and these.
 
-    With a column goes everything that is derived from it.
+    With a column goes everything that is derived from it. Raise an error that names them if they are not to be left
+    out, or if no other input remains.
     """
     apart: dict[str, str] = {}  # the range of each column in each table, empty for labels
     for derived in inputs:
         p, q = derived.values
         column = derived.column
         if _are_apart(p, q, labels=column.is_category):
-            is_number = column.kind == "number"
-            ranges = f"{p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}" if is_number else ""
+            ranges = f"{_range_words(p)}, then {_range_words(q)}" if column.kind == "number" else ""
             apart.setdefault(column.source or column.name, ranges)
-    if apart and unusable == "error":
+    in_common = [derived for derived in inputs if (derived.column.source or derived.column.name) not in apart]
+    if apart and (unusable == "error" or not in_common):
         names = list(apart)
         have = f"column {names[0]!r} has" if len(names) == 1 else f"columns {', '.join(map(repr, names))} have"
         ranges_by_name = [f"{name!r}: {ranges}" for name, ranges in apart.items() if ranges]
@@ -518,9 +519,14 @@ def _inputs_in_common(inputs: Sequence[Derived], unusable: UnusableInputs) -> tu
             f"If the units differ, convert one of the tables; otherwise leave {'it' if len(apart) == 1 else 'them'} "
             f"out with {_left_out(names)}."
         )
-    in_common = [derived for derived in inputs if (derived.column.source or derived.column.name) not in apart]
     reasons = {name: "no value in common" + (f": {ranges}" if ranges else "") for name, ranges in apart.items()}
     return in_common, [LeftOut(name, reason) for name, reason in reasons.items()]
+
+
+def _range_words(values: FloatArray) -> str:
+    """Say between which numbers values (n,) lie."""
+    low, high = f"{values.min():.4g}", f"{values.max():.4g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _check_labels(responses: Sequence[Derived], arguments: Mapping[str, str]) -> None:

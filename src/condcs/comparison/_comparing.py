@@ -140,8 +140,9 @@ def compare(
         Seed of the sample of rows and of the tests.
     n_jobs : int, optional
         Threads; by default one per core.
-    missing : {"error", "drop", "as-value"}, optional
-        What becomes of rows with missing values, as in `TableOptions`: an error by default.
+    missing : {"as-value", "drop", "error"}, optional
+        What becomes of missing values, as in `TableOptions`: by default gaps of x count as values, and rows without y
+        are left out.
     max_rows : int, optional
         Rows of each table that are compared, as in `TableOptions`.
     tables : TableOptions, optional
