@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from condcs._core.arrays import FloatArray
 
-LAGS = 10
-"""Lags that are tested together: a day of hours or a week of days still shows in them, and more would cost power."""
+LAGS = tuple(range(1, 11))
+"""Lags that are tested together: a week of days still shows in them, and more would cost power."""
+SEASONAL_LAGS = (*LAGS, 12, 24)
+"""The same with a year of months and a day of hours, for rows that may be dates: a pattern by the hour shows at lag 24
+alone."""
 
 
-def autocorrelations(series: FloatArray) -> FloatArray:
-    """Return the autocorrelations of a series of mean 0 at lags 1 to 10; up to n / 4 of n < 40 rows."""
-    products = _products(series)
+def lags_within(rows: int, lags: Sequence[int] = LAGS) -> list[int]:
+    """Return the lags of which so many rows have enough products: up to a quarter of the rows."""
+    return [lag for lag in lags if lag <= rows // 4]
+
+
+def autocorrelations(series: FloatArray, lags: Sequence[int] = LAGS) -> FloatArray:
+    """Return the autocorrelations of a series of mean 0 at `lags_within` its length."""
     square = max(float(series @ series), np.finfo(float).tiny)
-    return np.array([product.sum() for product in products]) / square  # (lags,)
+    return np.array([product.sum() for product in _products(series, lags)]) / square  # (lags,)
 
 
-def portmanteau(series: FloatArray) -> float:
-    r"""P-value of the Ljung-Box test of a series of mean 0 for autocorrelation up to lag ten.
+def portmanteau(*series: FloatArray, lags: Sequence[int] = LAGS) -> float:
+    r"""P-value of the Ljung-Box test of series of mean 0 for autocorrelation at some lags.
 
-    .. math:: Q = n (n + 2) \sum_{k=1}^{10} \frac{\rho_k^2}{n - k}
+    .. math:: Q = n (n + 2) \sum_k \frac{\rho_k^2}{n - k}
 
-    with :math:`\rho_k` the autocorrelation at lag k, is chi-squared with ten degrees of freedom if rows are
-    independent. Fewer lags are used in series of fewer than 40 rows. Cost O(n).
+    with :math:`\rho_k` the autocorrelation at lag k, is chi-squared if rows are independent, with as many degrees of
+    freedom as there are lags; so is its sum over independent series, with those of all. Lags are up to a quarter of the
+    rows. Cost O(n).
     """
-    n, correlations = len(series), autocorrelations(series)
-    lags = np.arange(1, len(correlations) + 1)
-    return _tail(n * (n + 2) * float(np.sum(correlations**2 / (n - lags))), len(lags))
+    statistic, freedom = 0.0, 0
+    for one in series:
+        n, correlations, used = len(one), autocorrelations(one, lags), np.array(lags_within(len(one), lags))
+        statistic += n * (n + 2) * float(np.sum(correlations**2 / (n - used)))
+        freedom += len(used)
+    return _tail(statistic, freedom)
 
 
-def portmanteau_of_any_spread(series: FloatArray) -> float:
-    r"""P-value of the same test where the spread of the series changes along the rows, as in a table sorted by x.
+def portmanteau_of_any_spread(*series: FloatArray, lags: Sequence[int] = LAGS) -> float:
+    r"""P-value of the same test where the spread of a series changes along the rows, as in a table sorted by x.
 
-    .. math:: Q = \sum_{k=1}^{10} \frac{(\sum_t e_t e_{t-k})^2}{\sum_t e_t^2 e_{t-k}^2}
+    .. math:: Q = \sum_k \frac{(\sum_t e_t e_{t-k})^2}{\sum_t e_t^2 e_{t-k}^2}
 
     Each sum of products is divided by its own standard error. Of outliers, or of a rare label, this is no estimate:
     their products are too few. The larger one of both p-values holds for either kind of series.
     """
-    products = _products(series)
-    sums = np.array([product.sum() for product in products])
-    squares = np.array([product @ product for product in products])
-    ratios = np.divide(sums**2, squares, out=np.zeros(len(sums)), where=squares > 0)
-    return max(portmanteau(series), _tail(float(ratios.sum()), len(sums)))
+    statistic, freedom = 0.0, 0
+    for one in series:
+        products = _products(one, lags)
+        sums = np.array([product.sum() for product in products])
+        squares = np.array([product @ product for product in products])
+        ratios = np.divide(sums**2, squares, out=np.zeros(len(sums)), where=squares > 0)
+        statistic += float(ratios.sum())
+        freedom += len(products)
+    return max(portmanteau(*series, lags=lags), _tail(statistic, freedom))
 
 
-def _products(series: FloatArray) -> list[FloatArray]:
-    """Return the products of values that are 1, 2, ... rows apart."""
-    return [series[lag:] * series[:-lag] for lag in range(1, min(LAGS, len(series) // 4) + 1)]
+def _products(series: FloatArray, lags: Sequence[int]) -> list[FloatArray]:
+    """Return the products of values that are so many rows apart, for each lag."""
+    return [series[lag:] * series[:-lag] for lag in lags_within(len(series), lags)]
 
 
-def _tail(statistic: float, lags: int) -> float:
-    """P-value of a chi-squared statistic; 1 for a series too short for any lag."""
+def _tail(statistic: float, freedom: int) -> float:
+    """P-value of a chi-squared statistic; 1 for series too short for any lag."""
     from scipy.stats import chi2
 
-    return float(chi2.sf(statistic, lags)) if lags else 1.0
+    return float(chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
 def first_autocorrelation(series: FloatArray) -> float:

@@ -263,7 +263,7 @@ def _independence_words(rows: RowDependence) -> str:
     said = []
     for correlation, lag, table, pvalue in zip(rows.autocorrelations, rows.lags, tables, rows.pvalues, strict=True):
         lags = counted(lag, "row")
-        said.append(f"{correlation:.2f} over {lags} {table} (p = {show_p(pvalue)} over ten lags)")
+        said.append(f"{correlation:.2f} over {lags} {table} (p = {show_p(pvalue)} over 24 rows)")
     return f"{copies}; largest autocorrelation of the residuals of {rows.response} along the rows: {' and '.join(said)}"
 
 
