@@ -51,6 +51,6 @@ def _shown_progress(options: ExploreOptions, console: Terminal) -> Iterator[Call
     if not console.is_interactive:
         yield lambda runs_by_method: None
         return
-    before = {method: MethodRuns() for method in options.methods}
-    with Live(console.fitted(_table(options, before)), console=console, refresh_per_second=8) as live:
+    no_runs = {method: MethodRuns() for method in options.methods}
+    with Live(console.fitted(_table(options, no_runs)), console=console, refresh_per_second=8) as live:
         yield lambda runs_by_method: live.update(console.fitted(_table(options, runs_by_method)))

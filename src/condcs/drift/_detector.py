@@ -542,8 +542,8 @@ class ConditionalDriftDetector(Stateful):
         start.clock[CLOCK_ROWS] = start.clock[CLOCK_EPOCH_ROWS] = len(scores)
         # 4. Some ranked rows are kept, evenly spaced, to compare those of an alarm with.
         ranked = np.flatnonzero(is_ranked)
-        kept = ranked[evenly_spaced(len(ranked), KEPT_ROWS)]
-        self._reference = x[kept], y[kept]
+        rows_of_comparison = ranked[evenly_spaced(len(ranked), KEPT_ROWS)]
+        self._reference = x[rows_of_comparison], y[rows_of_comparison]
         self.reset()
 
     def _plan_watch(self, chances: FloatArray) -> None:
