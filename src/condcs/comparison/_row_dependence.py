@@ -192,11 +192,11 @@ def _tested(*series: FloatArray) -> float:
     return min(1.0, 2 * min(from_row_to_row, portmanteau_of_any_spread(*series, lags=SEASONAL_LAGS)))
 
 
-def _dependence(known: RowDependence, pvalues: _PValues, residuals: tuple[FloatArray, ...]) -> RowDependence:
+def _dependence(without_order: RowDependence, pvalues: _PValues, residuals: tuple[FloatArray, ...]) -> RowDependence:
     """Measure the dependence of one target in both tables."""
     of_p, of_q = (_along_rows(series) for series in residuals)
     return replace(
-        known,
+        without_order,
         pvalues=pvalues.of_tables,
         pooled_pvalue=pvalues.pooled,
         autocorrelations=(of_p.autocorrelation, of_q.autocorrelation),
