@@ -638,7 +638,7 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> list[Derived]:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class DerivedInputs:
     """What is compared of the columns of x; notes on them, and what is not compared."""
 
     derived: list[Derived]
@@ -646,7 +646,9 @@ class Inputs:
     left_out: list[LeftOut]
 
 
-def derive_inputs(columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], asked_for: Set[str]) -> Inputs:
+def derive_inputs(
+    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], asked_for: Set[str]
+) -> DerivedInputs:
     """Return what is compared of the columns of x.
 
     Of each column `values` has its numbers in every table. A running number is an input only if its name is among those
@@ -685,7 +687,7 @@ def derive_inputs(columns: Sequence[Column], values: Sequence[Sequence[FloatArra
                     inputs[same] = _shared(inputs[same], name)
                     continue
             inputs.append(each)
-    return Inputs(inputs, notes, left_out)
+    return DerivedInputs(inputs, notes, left_out)
 
 
 def _shared(flag: Derived, name: str) -> Derived:
