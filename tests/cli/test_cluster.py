@@ -16,6 +16,7 @@ from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
 from condcs.cli.series_cells import SeriesOptions
 from condcs.cli.series_files import read_series
+from condcs.cli.series_grid import read_series_table
 from condcs.timeseries import normalized_mutual_information
 from condcs.timeseries._cluster_page import SETS_WITH_CLASSES, SUGGESTIONS_RIGHT, TWO_RIGHT
 
@@ -551,6 +552,78 @@ def test_a_wide_table_with_times_under_another_title_was_read_as_a_series_per_ti
     # Where titles count the hours, each day is a series.
     profile = [["day", *range(20)], *([DAYS[i], *VALUES[i]] for i in range(6))]
     (tmp_path / "b.csv").write_text(table_text(profile))
+    assert np.array_equal(np.concatenate(read_series(tmp_path / "b.csv").X), VALUES)
+
+
+TITLES = {
+    "years": list(range(2000, 2020)),
+    "tenths": [f"{t / 10:.1f}" for t in range(20)],
+    "fives": list(range(5, 105, 5)),
+    "days": [f"2020-01-{t + 1:02d}" for t in range(20)],
+    "compact days": [f"202001{t + 1:02d}" for t in range(20)],
+    "months": [f"20{15 + t // 12}-{t % 12 + 1:02d}" for t in range(20)],
+}
+
+
+@pytest.mark.parametrize("layout", ["auto", "rows"])
+@pytest.mark.parametrize("corner", ["id", "shop", ""])
+@pytest.mark.parametrize("titles", TITLES)
+def test_titles_in_equal_steps_or_dates_were_read_as_a_series(titles, corner, layout, tmp_path):
+    """`condcs cluster` and `condcs causal --layout rows` find the same series."""
+    names = [f"shop {i}" for i in range(6)]
+    rows = [[corner, *TITLES[titles]], *([name, *values] for name, values in zip(names, VALUES, strict=True))]
+    (tmp_path / "a.csv").write_text(table_text(rows))
+    file = read_series(tmp_path / "a.csv", SeriesOptions(layout=layout))
+    assert np.array_equal(np.concatenate(file.X), VALUES)
+    assert file.names == tuple(names)
+    assert file.labels is None
+    grid = read_series_table(str(tmp_path / "a.csv"), SeriesOptions(layout="rows"))
+    assert grid.names == file.names
+    assert np.array_equal(grid.values.T, VALUES)
+
+
+@pytest.mark.parametrize("titles", TITLES)
+def test_titles_above_numbers_of_rows_were_read_as_a_series(titles, tmp_path):
+    rows = [["", *TITLES[titles]], *([i, *VALUES[i]] for i in range(6))]
+    (tmp_path / "a.csv").write_text(table_text(rows))
+    assert np.array_equal(np.concatenate(read_series(tmp_path / "a.csv").X), VALUES)
+
+
+@pytest.mark.parametrize("corner", ["id", "series", ""])
+def test_causal_read_numbers_that_name_rows_as_a_time(corner, tmp_path):
+    rows = [[corner, *TITLES["years"]], *([i if corner == "" else 17 + i, *VALUES[i]] for i in range(6))]
+    (tmp_path / "a.csv").write_text(table_text(rows))
+    grid = read_series_table(str(tmp_path / "a.csv"), SeriesOptions(layout="rows"))
+    assert np.array_equal(grid.values.T, VALUES)
+    assert np.array_equal(np.concatenate(read_series(tmp_path / "a.csv", SeriesOptions(layout="rows")).X), VALUES)
+
+
+def test_a_first_series_in_equal_steps_is_no_header_below_its_own_class(tmp_path):
+    (tmp_path / "a.csv").write_text("a,2,4,6\nb,5,1,7\na,2,4,7\nb,4,1,8\n")
+    file = read_series(tmp_path / "a.csv")
+    assert len(file.X) == 4
+    assert file.labels.tolist() == ["a", "b", "a", "b"]
+
+
+MONTHS = TITLES["months"]
+
+
+@pytest.mark.parametrize("sign", ["-", "/"])
+def test_a_month_was_no_date(sign, tmp_path):
+    months = [month.replace("-", sign) for month in MONTHS]
+    rows = [["month", *"abcdef"], *([months[t], *VALUES[:, t]] for t in range(20))]
+    (tmp_path / "a.csv").write_text(table_text(rows))
+    file = read_series(tmp_path / "a.csv")
+    assert file.names == tuple("abcdef")
+    assert "times in 'month'" in file.how
+    grid = read_series_table(str(tmp_path / "a.csv"), SeriesOptions(layout="columns"))
+    assert grid.detected_time == "month"
+    assert (grid.axis.are_dates, grid.absent) == (True, 0)
+    assert np.array_equal(grid.values.T, VALUES)
+    long = [["id", "date", "value"], *(("abcdef"[i], months[t], VALUES[i, t]) for i in range(6) for t in range(20))]
+    (tmp_path / "b.csv").write_text(table_text(long))
+    grid = read_series_table(str(tmp_path / "b.csv"), SeriesOptions(layout="long", id="id"))
+    assert np.array_equal(grid.values.T, VALUES)
     assert np.array_equal(np.concatenate(read_series(tmp_path / "b.csv").X), VALUES)
 
 

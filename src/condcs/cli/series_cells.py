@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,15 +44,37 @@ FileLayout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
 TIME_TITLES = ("time", "timestamp", "date", "datetime", "ds")
 """Titles, in small letters, of columns that hold times and nothing else."""
 
+ID_TITLES = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
+"""Titles, in small letters, of columns that name series, also by numbers."""
+
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t|"
 
 _ROWS_BELOW = 5
 """Rows below the first that tell whether it is a header: a few, as one alone may have gaps where it tells."""
 
+_FEWEST_TITLES = 3
+"""Titles of times that tell a header: two numbers always lie in equal steps, and a series has at least three times."""
+
+_EVEN = 1e-6
+"""Relative difference of steps that are equal as written: 0.1, 0.2, 0.3 differ by rounding, 1e-13 in the year 2000."""
+
 _MOST_TEXTS = 100
 """Different texts among numbers that are looked at for a remedy: what a person can take in; a column of names of which
 each is different would otherwise be kept in whole."""
+
+
+_MONTH = re.compile(r"\s*(\d{4})[-/](0[1-9]|1[0-2])\s*")
+"""A month as it is written in ISO 8601."""
+
+
+def as_series_day(cell: Any) -> float:
+    """Return a date of series as days since 1970, or raise `ValueError`; a month without a day is its first day.
+
+    In other tables a text such as 2015-01 may as well be a code of two parts.
+    """
+    is_month = isinstance(cell, str) and _MONTH.fullmatch(cell)
+    return as_day(f"{cell.strip()}-01" if is_month else cell)
 
 
 @dataclass(frozen=True)
@@ -174,9 +197,14 @@ class CellTable:
         """Whether a column holds numbers and gaps alone."""
         return bool(np.all(self.are_values(column) | self.gaps[column]))
 
+    def days(self, column: int) -> FloatArray:
+        """Return the cells of a column (n,) as days since 1970, NaN for gaps and for what is no date."""
+        cells = self.columns[column]
+        return cells.read_each(as_series_day) if isinstance(cells, OtherCells) else cells.days()
+
     def is_dated(self, column: int) -> bool:
         """Whether all cells of a column are dates."""
-        return len(self) > 0 and bool(np.isfinite(self.columns[column].days()).all())
+        return len(self) > 0 and bool(np.isfinite(self.days(column)).all())
 
     def labels(self, column: int) -> list[str]:
         """Return the cells of a column (n,) as labels."""
@@ -186,7 +214,7 @@ class CellTable:
         """Return a column as times, or raise an error that names the first cell that is none."""
         cells = self.columns[column]
         are_dates = not np.isfinite(self.numbers[column]).all()
-        times = cells.days() if are_dates else self.numbers[column]
+        times = self.days(column) if are_dates else self.numbers[column]
         unread = np.flatnonzero(~np.isfinite(times))
         if len(unread):
             row = int(unread[0])
@@ -343,7 +371,7 @@ def _counted_singly(lines: CountedLines) -> Any:
 
 
 def _is_header(first: list[str], following: list[list[str]], titles: Sequence[str], decimal: DecimalSign) -> bool:
-    """Whether the first row holds titles: text above numbers, or times that are counted through."""
+    """Whether the first row holds titles: text above numbers, or times in equal steps."""
 
     def is_value(cell: str) -> bool:
         return not is_missing(cell) and reads(as_number, cell, decimal)
@@ -352,7 +380,7 @@ def _is_header(first: list[str], following: list[list[str]], titles: Sequence[st
         return is_missing(cell) or is_value(cell)
 
     def is_word(cell: str) -> bool:
-        return not may_be_value(cell) and not reads(as_day, cell)
+        return not may_be_value(cell) and not reads(as_series_day, cell)
 
     if any(title in first for title in titles):
         return True
@@ -364,17 +392,47 @@ def _is_header(first: list[str], following: list[list[str]], titles: Sequence[st
         below = [row[column] for row in following if column < len(row) and row[column]]
         if cell and is_word(cell) and below and all(map(may_be_value, below)):
             return True
-    if _counts_times(first, is_value, decimal) and not all(_counts_times(row, is_value, decimal) for row in following):
+    are_named = _are_names([row[0] for row in rows], decimal)
+    if _are_times(first, are_named, decimal) and not all(_are_times(row, are_named, decimal) for row in following):
         return True
     return all(map(is_word, first))
 
 
-def _counts_times(row: Sequence[str], is_value: Callable[[str], bool], decimal: DecimalSign) -> bool:
-    """Whether a row counts through from 0, or beside some text from 0 or 1, as titles of times do."""
-    numbers = [as_number(cell, decimal) for cell in row if is_value(cell)]
-    starts = (0,) if all(is_missing(cell) or is_value(cell) for cell in row) else (0, 1)
-    counts_up = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))]
-    return counts_up and numbers[0] in starts and not any(map(is_missing, row[1:]))
+def _are_names(column: Sequence[str], decimal: DecimalSign) -> bool:
+    """Whether a first column, with the cell of the first row, may name the series of the rows below.
+
+    They are texts, or, as pandas writes them under an empty title, the numbers of the rows.
+    """
+    title, *below = column
+    if all(not is_missing(cell) and not reads(as_number, cell, decimal) for cell in below):
+        # A title that comes again below is a class or a name itself.
+        return title not in below and not reads(as_number, title, decimal)
+    return is_missing(title) and below == [str(row) for row in range(len(below))]
+
+
+def _are_times(row: Sequence[str], are_named: bool, decimal: DecimalSign) -> bool:
+    """Whether a row holds titles of times: numbers in equal steps, or dates.
+
+    They begin anywhere where the rows have names. Elsewhere a row of values might look so by chance: there only counts
+    from 0 are titles, or beside some text from 0 or 1.
+    """
+    if any(map(is_missing, row[1:])):
+        return False
+    if are_named:
+        dates = [as_series_day(cell) for cell in row[1:] if reads(as_series_day, cell)]
+        if len(dates) == len(row) - 1 and _increase(dates):
+            return True
+    numbers = [as_number(cell, decimal) for cell in row if not is_missing(cell) and reads(as_number, cell, decimal)]
+    if len(numbers) < _FEWEST_TITLES:
+        return False
+    if are_named:
+        return _increase(numbers) and bool(np.allclose(np.diff(numbers), numbers[1] - numbers[0], rtol=_EVEN, atol=0))
+    has_text = len(numbers) < len(row) - is_missing(row[0])
+    return numbers[0] in ((0, 1) if has_text else (0,)) and bool(np.all(np.diff(numbers) == 1))
+
+
+def _increase(numbers: Sequence[float]) -> bool:
+    return len(numbers) >= _FEWEST_TITLES and bool(np.all(np.diff(numbers) > 0))
 
 
 def without_index(table: CellTable) -> CellTable:

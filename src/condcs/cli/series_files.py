@@ -20,6 +20,7 @@ from condcs._core.printable import counted
 from condcs._tables.cells import cells_of
 from condcs.causal._series import grid_indices, on_grid
 from condcs.cli.series_cells import (
+    ID_TITLES,
     TIME_TITLES,
     CellTable,
     FileLayout,
@@ -40,7 +41,6 @@ SERIES_ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
 NO_LABELS = "none"
 """Value of ``--labels`` that keeps every column as values."""
 
-_IDS = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
 _TIMES = (*TIME_TITLES, "t", "step", "index", "")
 _COUNTED_TIMES = ("t", "step", "year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "tick")
 """Titles of columns of numbers that tell the time of each row of a long table."""
@@ -232,7 +232,7 @@ def _count_through(titles: Sequence[str]) -> bool:
 
 def _may_be_times(table: CellTable, column: int) -> bool:
     """Whether every cell of a column is a number, a date or a gap."""
-    dates = np.isfinite(table.columns[column].days())
+    dates = np.isfinite(table.days(column))
     return bool(np.all(table.are_values(column) | dates | table.gaps[column]))
 
 
@@ -241,7 +241,7 @@ def _tell_time(table: CellTable, column: int) -> bool:
     if table.are_values(column).all():
         steps = np.diff(table.numbers[column])
         return bool(np.all(steps > 0) or np.all(steps < 0))
-    return table.is_dated(column) and len(np.unique(table.columns[column].days())) == len(table)
+    return table.is_dated(column) and len(np.unique(table.days(column))) == len(table)
 
 
 # --- one row per series ---
@@ -293,7 +293,7 @@ def _special_columns(table: CellTable, options: SeriesOptions) -> tuple[int | No
         titled = table.column_titled(_CLASSES)
         label = next((c for c in (repeated, titled, _coded_column(table)) if c is not None), None)
         was_detected = label is not None
-    may_be_names = (c for c in (*word_columns, table.column_titled(_IDS)) if c not in (label, None))
+    may_be_names = (c for c in (*word_columns, table.column_titled(ID_TITLES)) if c not in (label, None))
     name = next((c for c in may_be_names if len(set(table.labels(c))) == len(table)), None)
     note = f", classes in {table.column_words(label)}" if label is not None else ""
     note += f", names in {table.column_words(name)}" if name is not None else ""
@@ -375,7 +375,7 @@ class _LongColumns:
 def _long_columns(table: CellTable, options: SeriesOptions) -> _LongColumns | None:
     """Return the columns that make a table a long one, with a row per series and time; None if it is none."""
     time = _time_column(table, options)
-    titled = table.column_titled(_IDS)
+    titled = table.column_titled(ID_TITLES)
     if titled is not None and len(set(table.labels(titled))) < len(table):
         return _LongColumns(titled, time, by_content=False)
     if table.names is None:
@@ -450,7 +450,7 @@ def _series_and_time(table: CellTable, options: SeriesOptions) -> tuple[int, int
     columns = _long_columns(table, options)
     if columns is not None:
         return columns.series, columns.time, columns.by_content
-    titled = table.column_titled(_IDS)
+    titled = table.column_titled(ID_TITLES)
     if titled is None:
         raise DataError(f"`--id` must name the column of {table.title} that tells series apart. Pass e.g. --id id.")
     return titled, _time_column(table, options), False

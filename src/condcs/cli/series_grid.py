@@ -17,11 +17,21 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.printable import counted
-from condcs._tables.cells import as_day, as_number, is_missing, reads
+from condcs._tables.cells import as_number, is_missing, reads
 from condcs._tables.pair import MOST_COLUMNS, select_columns
-from condcs._tables.sources import open_table
+from condcs._tables.sources import column_name, open_table
 from condcs.causal._series import TimeAxis, grid_indices, on_grid
-from condcs.cli.series_cells import TIME_TITLES, CellTable, NumberPart, SeriesOptions, read_cells, split_by_series
+from condcs.cli.series_cells import (
+    ID_TITLES,
+    TIME_TITLES,
+    CellTable,
+    NumberPart,
+    SeriesOptions,
+    as_series_day,
+    is_index_title,
+    read_cells,
+    split_by_series,
+)
 from condcs.datasets._npz_files import read_array, read_arrays
 
 SeriesLayout = Literal["columns", "rows", "long"]
@@ -99,7 +109,9 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
 
 
 def _with_detected_columns(path: str, options: SeriesOptions) -> SeriesOptions:
-    """Take the first column of dates for the times; where a row is a series, a first column of words for their names.
+    """Take the first column of dates for the times; where a row is a series, a column for their names.
+
+    That is a first column of words, or an index of pandas; else one whose title says so.
 
     Only if nothing is said about them, and not from a pipe, which can be read once only. A column that --columns leaves
     out by name does not tell the times.
@@ -119,9 +131,14 @@ def _with_detected_columns(path: str, options: SeriesOptions) -> SeriesOptions:
             if name in possible and not is_missing(cell) and not reads(as_number, cell, options.files.decimal)
         }
         if options.layout == "rows":
-            first_column = table.names[0] if table.names else None
-            return replace(options, id=first_column) if first_column in words else options
-    return replace(options, time=next((name for name, cell in words.items() if reads(as_day, cell)), None))
+            # Beside titles of times, an empty one is that of an index.
+            first_is_index = table.names[:1] == (column_name(1),) and table.names[1:2] != (column_name(2),)
+            first_is_index |= bool(table.names) and is_index_title(table.names[0])
+            naming = [name for name in table.names if name.strip().lower() in ID_TITLES]
+            if table.names and (table.names[0] in words or first_is_index):
+                naming = [table.names[0]]
+            return replace(options, id=next(iter(naming), None))
+    return replace(options, time=next((name for name, cell in words.items() if reads(as_series_day, cell)), None))
 
 
 def _check_series(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
