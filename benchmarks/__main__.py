@@ -7,6 +7,7 @@ import sys
 from benchmarks import (
     answers,
     causal,
+    cold,
     core,
     coverage,
     drift,
@@ -27,6 +28,7 @@ from benchmarks import (
 
 PARTS = {
     "core": core.main,
+    "cold": cold.main,
     "memory": memory.main,
     "millions": millions.main,
     "millions-test": millions.tests,

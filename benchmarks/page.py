@@ -11,9 +11,11 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cold import ColdStart, cold_starts
 from benchmarks.jobs import JOBS
 
 KEPT = Path(__file__).with_name("kept.json")
@@ -102,7 +104,7 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def page_of(found: Results, told: list[str], kept_on: str | None) -> Any:
+def page_of(found: Results, told: list[str], kept_on: str | None, starts: Sequence[ColdStart]) -> Any:
     """Return the page; `kept_on` is the processor of the last run that was kept, if there was one."""
     from condcs.report import Page
 
@@ -128,6 +130,12 @@ def page_of(found: Results, told: list[str], kept_on: str | None) -> Any:
         "processor time over three sizes, of which the middle one is in the table; the peak is memory above the "
         f"inputs. Measured on {here}."
     )
+    page.section("Cold starts")
+    page.table(
+        ["first call", "nothing compiled, seconds", "all compiled, seconds", "ratio"],
+        [[start.name, f"{start.cold:.1f}", f"{start.warm:.1f}", f"{start.ratio:.1f}"] for start in starts],
+    )
+    page.text("Processor time of whole processes, imports included.")
     page.data("results", found)
     return page
 
@@ -161,7 +169,8 @@ def main() -> None:
     text = json.dumps({"processor": processor(), "jobs": found}, indent=1) + "\n"
     (FOLDER / "results.json").write_text(text)
     (FOLDER / "results.md").write_text(markdown(found))
-    page_of(found, told, kept_on).write(FOLDER / "index.html")
+    starts = list(cold_starts())
+    page_of(found, told, kept_on, starts).write(FOLDER / "index.html")
     if "--keep" in sys.argv:
         KEPT.write_text(text)
     print(f"  written to {FOLDER}/index.html")

@@ -27,7 +27,8 @@ _SHIFT = 2.0
 _SERIES, _VALUES = 8, 160
 """Series, and values of each: as many as the choices that `cluster` and `causal` make by themselves ask for."""
 
-_COMMAND = "import sys; sys.argv[0] = 'condcs'; from condcs.cli.app import app; app()"
+ENTRY = "import sys; sys.argv[0] = 'condcs'; from condcs.cli.app import app; app()"
+"""What a process runs as the command line, with its arguments after it."""
 
 
 def run() -> None:
@@ -35,8 +36,8 @@ def run() -> None:
     console = Terminal()
     with TemporaryDirectory() as name:
         folder = Path(name)
-        _write_data(folder)
-        for arguments, input_file in _calls():
+        write_data(folder)
+        for arguments, input_file in calls():
             start = monotonic()
             with Terminal(stderr=True).working(f"condcs {arguments[0]} ..."):
                 _call(arguments, folder, input_file)
@@ -44,7 +45,7 @@ def run() -> None:
     console.print("No first call has to compile loops now.")
 
 
-def _calls() -> list[tuple[list[str], str | None]]:
+def calls() -> list[tuple[list[str], str | None]]:
     """Return the arguments of each command, and the file that it reads from standard input."""
     page = ["--report", "page.html"]
     return [
@@ -60,13 +61,13 @@ def _call(arguments: list[str], folder: Path, input_file: str | None) -> None:
     """Run a command without a word; whether it finds a change does not matter here."""
     content = (folder / input_file).read_bytes() if input_file is not None else b""
     done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, *arguments], input=content, capture_output=True, cwd=folder, check=False
+        [sys.executable, "-c", ENTRY, *arguments], input=content, capture_output=True, cwd=folder, check=False
     )
     if done.returncode not in (0, CHANGED):
         raise CondcsError(f"condcs {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}")
 
 
-def _write_data(folder: Path) -> None:
+def write_data(folder: Path) -> None:
     """Write two tables with another relation of y to x in the second, and series."""
     rng = np.random.default_rng(0)
     for name, shift in (("before.csv", 0.0), ("after.csv", _SHIFT)):
