@@ -106,10 +106,11 @@ def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
-    # The band for all points: the mean of the roots plus as many of their deviations as 38 of 39 draws stay within.
-    roots = np.sqrt(np.maximum(draws, 0))
+    # The band for all points: the mean of the roots, of the labels as given too, plus as many of their deviations as 38
+    # of 39 draws stay within.
+    roots = np.sqrt(np.maximum([found.values, *draws], 0))
     largest = ((roots - roots.mean(axis=0)) / roots.std(axis=0)).max(axis=1)
-    simultaneous = (roots.mean(axis=0) + np.sort(largest)[37] * roots.std(axis=0)) ** 2
+    simultaneous = (roots.mean(axis=0) + np.sort(largest[1:])[37] * roots.std(axis=0)) ** 2
     assert np.allclose(found.simultaneous_band, simultaneous, rtol=1e-4, atol=1e-6)
     assert ((np.array(draws) <= simultaneous + 1e-9).all(axis=1)).sum() == 38
 
@@ -125,6 +126,60 @@ def test_the_band_was_crossed_where_only_a_correlation_of_x_shifts():
         found = witness(xp, yp, xq, yq, n_resamples=59, rng=seed)
         crossed += bool((found.values > found.simultaneous_band).any())
     assert crossed <= 4
+
+
+@pytest.mark.parametrize("n_resamples", [19, 59])
+def test_the_band_of_few_resamples_was_exceeded_too_often(n_resamples):
+    """Draws were standardised by themselves: the values exceeded 25 of 60 bands of 19 resamples.
+
+    Labels are exchangeable, so that the level is 0.05 for any number of resamples: more than 9 of 60 have probability
+    0.001.
+    """
+    exceeded = 0
+    for seed in range(60):
+        rng = np.random.default_rng([7, seed])
+        x, y = rng.normal(size=(120, 3)), rng.normal(size=120)
+        samples = x[:60], y[:60], x[60:], y[60:]
+        found = witness(*samples, n_resamples=n_resamples, null="permutation", adjust=False, rng=seed)
+        exceeded += bool((found.values > found.simultaneous_band).any())
+    assert exceeded <= 9
+
+
+def test_a_jump_in_a_corner_was_taken_for_a_difference():
+    """The regression of the witness followed no jumps, as that of tests does: values were 1.8 times those of the noise.
+
+    Nothing changed, so that they are those of the noise by itself but for the errors of the fit; a fifth is allowed.
+    """
+    rng = np.random.default_rng([12, 0])
+    x, noise = rng.normal(size=(600, 2)), 0.3 * rng.normal(size=600)
+    in_corner = (x > 0.5).all(axis=1)
+    y = 3.0 * in_corner + noise
+    second = rng.random(600) < np.where(in_corner, 0.9, 0.3)
+    found = witness(x[~second], y[~second], x[second], y[second], bandwidth_y=0.3)
+    of_noise = witness(x[~second], noise[~second], x[second], noise[second], bandwidth_y=0.3, adjust=False)
+    assert found.values.sum() < 1.2 * of_noise.values.sum()
+
+
+def test_labels_of_clusters_are_redrawn_as_wholes(rng):
+    """Rows of a cluster share their noise: independent labels would make the band far too low."""
+    cluster = np.repeat(np.arange(40), 10)
+    x, y = rng.normal(size=400), rng.normal(size=40)[cluster] + 0.3 * rng.normal(size=400)
+    first = cluster < 20
+    samples = x[first], y[first], x[~first], y[~first]
+    alone = witness(*samples, n_resamples=99)
+    found = witness(*samples, n_resamples=99, clusters_p=cluster[first], clusters_q=cluster[~first])
+    assert np.median(found.expected) > 2 * np.median(alone.expected)
+    with pytest.raises(ParameterError, match="`clusters_p` must go with null='propensity', got null='local'"):
+        witness(*samples, n_resamples=99, clusters_p=cluster[first], clusters_q=cluster[~first], null="local")
+
+
+def test_weights_on_another_scale_moved_the_band(samples):
+    """Each sample has weights in a unit of its own; a row took its own along when its label was redrawn."""
+    weights = np.ones(40), np.ones(55)
+    bands = [
+        witness(*samples, n_resamples=39, weights_p=weights[0], weights_q=unit * weights[1]).band for unit in (1, 100)
+    ]
+    assert np.allclose(*bands, rtol=1e-9)
 
 
 @pytest.mark.parametrize("null", ["permutation", "propensity", "local"])

@@ -1,10 +1,10 @@
 """What all parts of an answer about samples rest on: regressions on x, and P(sample | x), fitted once.
 
-The test, the sizes of a change, its regions and the parts of a loss share one `Adjustment`, so that no two parts of an
-answer contradict each other by their fits, with two exceptions:
+The test, the sizes of a change, its regions, the parts of a loss and the picture of the local divergence share one
+`Adjustment`, so that no two parts of an answer contradict each other by their fits, with two exceptions:
 
-- A test of weighted rows has two of its own, the second given x and the weights: a row keeps its weight when its label
-  is redrawn, so that labels are redrawn from P(sample | x, weight).
+- A test of weighted rows redraws labels from P(sample | x, weight), a fit of its own: a row keeps its weight when its
+  label is redrawn. Its regressions on x are the shared ones.
 - Sizes that are measured on some of the rows of long tables fit regressions to these rows (`Adjustment.smoother_of`),
   and P(sample | x) too.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,28 @@ from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.responses import jumping_targets
 from condcs._regression.smoother import Smoother
+
+
+class SmootherOfSamples(NamedTuple):
+    """Regressions on x, and the targets whose jumps along x they follow (n x t); None if they follow none."""
+
+    smoother: Smoother
+    jumping: RealArray | None
+
+
+def smoother_of_samples(
+    x: FloatArray,
+    is_category: Sequence[bool],
+    labels: LabelArray,
+    clusters: IntArray | None,
+    responses: tuple[FloatArray, Sequence[bool]] | None,
+) -> SmootherOfSamples:
+    """Return regressions on the x of pooled samples; with responses they follow jumps as `Adjustment.of` says."""
+    smoother = Smoother(x, is_category, clusters)
+    if responses is None:
+        return SmootherOfSamples(smoother, None)
+    jumping = jumping_targets(responses, (labels[:, None], (True,)))
+    return SmootherOfSamples(smoother.following_jumps(jumping), jumping)
 
 
 @dataclass(frozen=True)
@@ -54,11 +76,7 @@ class Adjustment:
         of the samples' labels.
         """
         labels = np.repeat(np.arange(len(sizes)), sizes)
-        smoother = Smoother(x, is_category, clusters)
-        jumping = None
-        if responses is not None:
-            jumping = jumping_targets(responses, (labels[:, None], (True,)))
-            smoother = smoother.following_jumps(jumping)
+        smoother, jumping = smoother_of_samples(x, is_category, labels, clusters, responses)
         fitted = chosen_propensity(propensity, x, smoother, clusters, labels, len(sizes), rng)
         if weights is None:
             weights = np.ones(len(x))

@@ -12,17 +12,17 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-import condcs
 from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import fewest_resamples
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
+from condcs._core.settings import one_blas_thread
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support, some_rows
 from condcs._inference.conditional_tests import TestedSamples, conditional_test_by_views
@@ -37,14 +37,18 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
+from condcs._inference.propensities import Propensity
 from condcs._inference.regions import boxwise_change
 from condcs._inference.resampling import Resampling
+from condcs._inference.responses import response_for_divergence
 from condcs._inference.results import Estimate, TestResult
 from condcs._inference.statistics import TestedMeasure
 from condcs._inference.two_sample_tests import PooledRows, two_sample_test_by_views
 from condcs._inference.weights_and_clusters import RowOptions, checked_clusters
-from condcs._inference.witness import Witness
+from condcs._inference.witness import Witness, witness_of_problem
 from condcs._kernels.named_kernels import Kernel, KernelName
+from condcs._measures.inputs import conditional_problem
+from condcs._measures.inputs import pair as parts_of_pair
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 from condcs.comparison._label_combinations import label_overlap_of
@@ -66,6 +70,8 @@ cloud cost time in proportion."""
 _WITNESS_RESAMPLES = 60
 """Resamples of the local divergence: of these, only the dashed line of what chance gives is drawn, which is their mean
 and has an eighth of the scatter of one."""
+_WITNESS_LEVEL = 0.95
+"""Level of its bands, which are not drawn: the default of `condcs.witness`."""
 _MOST_REGIONS = 4
 """Regions that are named at most, and boxes that are proposed for each function of y: the default of `condcs.explain`.
 Boxes are tested together, so that with more of them each needs a clearer change."""
@@ -196,10 +202,8 @@ def compare_relation(
         ),
     )
     resampling = Resampling(n_resamples, np.random.default_rng(seed), n_jobs, progress=False)
-    # Rows with weights are redrawn given these as well, which takes a fit of its own.
-    fitted = None if pair.weights_p is not None else adjustment
     with resampling.threads():
-        result = conditional_test_by_views(samples, resampling, adjustment=fitted)
+        result = conditional_test_by_views(samples, resampling, adjustment=adjustment)
     return ViewsOutcome.of(result, seed)
 
 
@@ -243,6 +247,9 @@ class Location(ByValue):
     explanation: Explanation  # the regions in which a change is significant, and what became of each input
     pair: Pair
     shown: tuple[int, ...]  # for each response, the code of the label whose share is shown (0 for numbers)
+    adjusted_y: FloatArray  # (n, responses): both tables; numbers minus their regression on x, labels as they are
+    propensity: Propensity = field(compare=False)  # P(table | x), without its fits
+    n_resamples: int  # of the tests of the regions
     seed: int  # of the local divergence
 
     @property
@@ -283,26 +290,31 @@ class Location(ByValue):
 
     @cached_property
     def witness(self) -> Witness:
-        """The local divergence at some rows of `pair`. Only pictures need it: it is estimated when one is drawn."""
+        """The local divergence at some rows of `pair`, by the regression and the propensity of the test.
+
+        Only pictures need it: it is estimated when one is drawn.
+        """
         pair, rng = self.pair, np.random.default_rng(self.seed)
         x = np.concatenate([pair.xp, pair.xq])  # (n, d)
         # Where one table alone has such labels, there is nothing to draw.
         matched = np.flatnonzero(label_overlap_of(pair).matched)
         rows = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
+        x_parts = parts_of_pair("x", pair.xp, pair.xq)
+        of_reference = len(pair.xp)
         # What it warns of, the test has warned of.
         with collected_warnings():
-            return condcs.witness(
-                pair.xp,
-                pair.yp,
-                pair.xq,
-                pair.yq,
-                at=x[rows],
+            problem = conditional_problem(
+                x_parts,
+                parts_of_pair("y", self.adjusted_y[:of_reference], self.adjusted_y[of_reference:]),
+                parts_of_pair("weights_", pair.weights_p, pair.weights_q),
                 kernel_x=kernels(pair.x),
                 kernel_y=kernels(pair.y),
-                n_resamples=_WITNESS_RESAMPLES,
-                weights_p=pair.weights_p,
-                weights_q=pair.weights_q,
-                rng=self.seed,
+                bandwidth_x="silverman",  # narrower than the median rule: local differences stay local
+                bandwidth_y="median",
+            )
+            drawn = self.propensity.draw(_WITNESS_RESAMPLES, rng)
+            return witness_of_problem(
+                problem, x_parts, x[rows], drawn, null="propensity", confidence_level=_WITNESS_LEVEL
             )
 
 
@@ -311,6 +323,8 @@ def locate_change(
 ) -> Location:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
+    # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
+    n_resamples = max(n_resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2))
     explanation = explain_pool(
         adjustment,
         y,
@@ -318,11 +332,21 @@ def locate_change(
         [_words_of_column(column, values) for column, values in zip(pair.y, y.T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
-        # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
-        n_resamples=max(n_resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2)),
+        n_resamples=n_resamples,
         rng=np.random.default_rng(seed),
     )
-    return Location(explanation, pair, _labels_to_show(pair, explanation), seed)
+    with one_blas_thread():
+        adjusted = response_for_divergence(y, [column.is_category for column in pair.y], adjustment.smoother)
+    return Location(
+        explanation,
+        pair,
+        _labels_to_show(pair, explanation),
+        adjusted_y=y if adjusted is None else adjusted,
+        # Fits hold functions of all rows, which nothing needs any more.
+        propensity=replace(adjustment.propensity, fits=(), fitted_to=None),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
 
 
 def response_summary(
