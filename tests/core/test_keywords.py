@@ -64,8 +64,20 @@ def test_single_words():
         TypeError, match=r"ConditionalDriftDetector: there is no option `random_state`. It is called `rng`"
     ):
         drift.ConditionalDriftDetector(X[0], X[1], random_state=0)
+    with pytest.raises(TypeError, match=r"ConditionalDriftDetector: .* so no level: pass `expected_run_length`"):
+        drift.ConditionalDriftDetector(X[0], X[1], alpha=0.05)
     with pytest.raises(TypeError, match=r"TableOptions\(cluster=...\)"):
         condcs.compare({}, {}, y="y", cluster="customer")
+
+
+def test_a_level_was_to_be_compared_with_a_pvalue_that_the_result_lacks():
+    """A graph has one for each link; a witness and the parts of a loss have none."""
+    with pytest.raises(TypeError, match=r"result, `links\(alpha\)`, or compare its `pvalues_adjusted` with the level"):
+        causal.causal_graph(X[0], alpha=0.05)
+    for function in (condcs.witness, condcs.loss_change):
+        with pytest.raises(TypeError) as caught:
+            called_with(function, alpha=0.05)
+        assert "pvalue" not in str(caught.value)
 
 
 def test_options_that_are_passed_on_are_still_checked_by_their_measure():

@@ -158,3 +158,10 @@ def test_an_interval_is_still_a_tuple():
     assert interval.high == 2.0
     assert repr(interval) == "ConfidenceInterval(low=1.0, high=2.0)"
     assert ast.literal_eval(repr(tuple(condcs.Estimate(1.0, 0.5, 2.0, 0.95)))) == (1.0, 0.5, 2.0)
+
+
+def test_the_registry_of_measures_printed_all_their_functions():
+    assert len(repr(condcs.MEASURES)) <= LONGEST
+    assert all(name in repr(condcs.MEASURES) for name in condcs.MEASURES)
+    with pytest.raises(TypeError):
+        condcs.MEASURES["cs"] = condcs.MEASURES["mmd"]

@@ -116,6 +116,13 @@ def test_unknown_name_is_a_plain_message(tmp_path):
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize(("word", "meant"), [("figure3", "fig3"), ("Figure10", "fig10"), ("Table6B", "table6b")])
+def test_a_name_as_in_the_paper_was_told_the_first_of_all_names(tmp_path, word, meant):
+    done = reproduce(word, "--out", tmp_path)
+    assert done.exit_code == 2
+    assert " ".join(done.stderr.split()).endswith(f"got '{word}'. Pass {meant}.")
+
+
 def test_other_specification_is_a_plain_message(tmp_path):
     """What differs and the remedy; the stored trials stay."""
     trials = tmp_path / "table3-quick" / "trials.jsonl"

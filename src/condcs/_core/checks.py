@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -312,8 +313,9 @@ def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
     """Check that an option is one of a few names."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(c) for c in choices)
+        alike = get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
         raise ParameterError(
-            f"{named(name)} must be one of {options}, got {value!r}. Pass {setting(name, choices[0])}."
+            f"{named(name)} must be one of {options}, got {value!r}. Pass {setting(name, (*alike, *choices)[0])}."
         )
     return choices[choices.index(value)]
 

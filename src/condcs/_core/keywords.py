@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 # What several of the names below are called here.
 _RNG = ("rng",)
@@ -34,9 +34,9 @@ NAMES_HERE: dict[str, tuple[str, ...]] = {
     "verbose": ("progress",),
     "progress_bar": ("progress",),
     # Levels: statsmodels, scipy
-    "alpha": ("confidence_level",),
-    "level": ("alpha", "confidence_level"),
-    "significance_level": ("alpha", "confidence_level"),
+    "alpha": ("confidence_level", "expected_run_length"),
+    "level": ("alpha", "confidence_level", "expected_run_length"),
+    "significance_level": ("alpha", "confidence_level", "expected_run_length"),
     # Kernels: scikit-learn, GPyTorch, hyppo
     "sigma": _BANDWIDTHS,
     "gamma": _BANDWIDTHS,
@@ -84,16 +84,18 @@ def check_keywords(function: Callable[..., Any], caller: str, keywords: Collecti
     parameters, passes_on = _parameters(function)
     unknown = [name for name in keywords if name not in parameters]
     for name in unknown:
-        remedy = _remedy(name, parameters)
+        remedy = _remedy(name, parameters, function)
         if remedy is None and not passes_on:
             remedy = _any_remedy(name, [word for word in parameters if word != "self"])
         if remedy is not None:
             raise TypeError(f"{caller}: there is no option `{name}`. {remedy}") from None
 
 
-def _remedy(name: str, parameters: Collection[str]) -> str | None:
+def _remedy(name: str, parameters: Collection[str], function: Callable[..., Any]) -> str | None:
     """Say what an option of another library is called here, or where its answer is; None if it has no counterpart."""
     here = [f"`{word}`" for word in NAMES_HERE.get(name, ()) if word in parameters]
+    if here == ["`expected_run_length`"]:
+        return f"A stream has no end, and so no level: pass {here[0]}, the mean number of rows until a false alarm."
     if name == "alpha" and here:
         return f"Pass {here[0]}, which is 1 - alpha."
     if here:
@@ -102,8 +104,26 @@ def _remedy(name: str, parameters: Collection[str]) -> str | None:
     if name in FIELDS_OF_TABLES and "tables" in parameters:
         return f"It is a field of `tables`: pass tables=condcs.TableOptions({name}=...)."
     if name in _LEVELS and "n_resamples" in parameters:
-        return "The result has the p-value, `pvalue`: compare it with the level."
+        return _remedy_of_level(function)
     return None
+
+
+def _remedy_of_level(function: Callable[..., Any]) -> str | None:
+    """Say where the result of a test is held against a level; None if it has no p-value."""
+    result = get_type_hints(function).get("return")
+    names = [*getattr(result, "__dataclass_fields__", ()), *vars(result or object)]
+    pvalues = [name for name in names if name.startswith("pvalue")]
+    if not pvalues:
+        return None
+    # A result with several p-values has methods that take the level, the one that lists them first.
+    taking = [name for name in names if name[0] != "_" and "alpha" in _parameters_if_any(getattr(result, name, None))]
+    if taking:
+        return f"Pass it to the result, `{taking[0]}(alpha)`, or compare its `{pvalues[-1]}` with the level."
+    return f"The result has the p-value, `{pvalues[0]}`: compare it with the level."
+
+
+def _parameters_if_any(value: Any) -> tuple[str, ...]:
+    return _parameters(value)[0] if inspect.isfunction(value) else ()
 
 
 def _any_remedy(name: str, parameters: list[str]) -> str:

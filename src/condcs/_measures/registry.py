@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal
 
 from condcs._core.arrays import Array
@@ -175,7 +174,28 @@ _ALL = (
     ),
 )
 
-MEASURES: Mapping[str, Measure] = MappingProxyType({m.name: m for m in _ALL})
+
+class Measures(Mapping[str, Measure]):
+    """Measures by name; read-only."""
+
+    def __init__(self, measures: Iterable[Measure]) -> None:
+        self._by_name = {measure.name: measure for measure in measures}
+
+    def __getitem__(self, name: str) -> Measure:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        """Name the measures; what each can do is in the measure itself."""
+        return f"Measures({', '.join(self)})"
+
+
+MEASURES: Mapping[str, Measure] = Measures(_ALL)
 """All measures by name."""
 
 

@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from condcs._core.errors import CondcsError, CondcsWarning, ParameterError
+from condcs._core.keywords import NAMES_HERE
 from condcs._core.vocabulary import Vocabulary, speaking
 from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
 
@@ -230,10 +231,23 @@ def _tell_usage(error: Any) -> int:
         if message:
             typer.echo(message)
         return FAILED
+    if (meant := _option_meant(error)) is not None:
+        message = f"No such option: {error.option_name}. Did you mean {meant}?"
     more = f" See {ctx.command_path} --help." if ctx is not None else ""
     sentence = message.rstrip(". ")
     _print_error(f"{sentence}{'' if sentence.endswith('?') else '.'}{more}")
     return FAILED
+
+
+def _option_meant(error: Any) -> str | None:
+    """Return what an option of another library, or of the Python function, is called here; None if it is unknown."""
+    option, ctx = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if option is None or ctx is None:
+        return None
+    argument = option.lstrip("-").replace("-", "_")
+    words = CommandLine(ctx.command).words
+    options = [words[name] for name in (argument, *NAMES_HERE.get(argument, ())) if name in words]
+    return next((word for word in options if word.startswith("--")), None)
 
 
 def _print_error(message: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.printable import Printable
 from condcs._inference.portmanteau import SEASONAL_LAGS, autocorrelations, lags_within, portmanteau_of_any_spread
 from condcs._inference.responses import jumping_targets
 from condcs._regression.smoother import Smoother
@@ -44,7 +45,7 @@ _MOST_LABELS = 8
 
 
 @dataclass(frozen=True)
-class RowDependence:
+class RowDependence(Printable):
     """Signs that rows are not independent of one another, so that p-values are too small and intervals too short.
 
     Attributes
