@@ -285,4 +285,5 @@ def test_a_root_mean_square_was_below_what_a_region_of_the_same_page_implies():
     assert regions
     root, change = np.sqrt(regions[0].share_in_common), regions[0].changes[0].change
     for whole, part in zip(size, change, strict=True):
-        assert whole >= root * part
+        # But for rounding: a size that the region alone decides is divided by the unit of y, and multiplied again.
+        assert whole >= root * part * (1 - 1e-12)

@@ -7,7 +7,9 @@ import pytest
 
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Box, BoxSearch
-from condcs._inference.regions import _under_redrawn, boxwise_change
+from condcs._inference.region_effects import RegionEffects
+from condcs._inference.regions import _under_redrawn, boxwise_change, honest_boxes
+from condcs._inference.response_features import Feature
 
 
 def search(x, categorical, penalty=1.0, second_penalty=0.5, least_weight=2.0):
@@ -116,3 +118,24 @@ def test_a_small_step_that_no_test_names_is_found_by_all_rows():
     assert abs(change[~inside].mean()) < 0.05
     in_large_units = boxwise_change(adjustment, 1e200 * y, np.random.default_rng(7)).by_all_rows
     np.testing.assert_allclose(in_large_units / 1e200, change, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_rows_that_grew_a_box_were_measured_in_it():
+    """Nothing changed, and every box is listed: 9 of 25 intervals were beyond 0, on the side that chance had chosen.
+
+    Of 25 intervals of 95%, more than 4 are beyond 0 with a probability of 0.007.
+    """
+    beyond, listed = 0, 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+        adjustment = Adjustment.of(x, [False] * 3, (100, 100), rng)
+        mean = Feature("mean", 0, y - y.mean())
+        boxes = honest_boxes(adjustment, [mean], alpha=1.0, max_regions=1, n_resamples=39, rng=rng)
+        for box in boxes:
+            change = RegionEffects(adjustment, y, 0.95).mean("y", box, selected=False).change
+            beyond += change.low > 0 or change.high < 0
+            listed += 1
+    assert listed >= 20
+    assert beyond <= 4

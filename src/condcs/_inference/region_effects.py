@@ -1,8 +1,10 @@
 """What y did in a region: means, spreads and shares of either sample, with intervals.
 
 How large a change is cannot be read from the rows that bounds were placed by: these make it as large as they can. On
-rows that had no part in placing bounds it is too small, since bounds by half of the rows are not as good. The truth
-lies between both, and so do estimates and intervals.
+the rows that the region was tested on, in the box as the others grew it, it is too small, since bounds by half of the
+rows are not as good. The truth lies between both, and so do estimates and intervals. (Rows that grew the box are not
+measured even in bounds that the others place: these are sought around it, where chance was large on the rows that grew
+it.)
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,13 +21,13 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.after_selection import after_selection
-from condcs._inference.regions import SignificantBox
+from condcs._inference.regions import MOST_CORRELATION, SignificantBox
 from condcs._inference.results import Estimate, around, in_units, within
 from condcs._regression.standardised import largest_size
 
 _FEWEST_OF_EACH = 3
-"""Rows of either sample in a half from which on it has an estimate of its own: of fewer, a standard error is a
-guess."""
+"""Rows of either sample that a region was tested on from which on these have an estimate of their own: of fewer, a
+standard error is a guess."""
 
 _LEAST_EFFECTIVE_ROWS = 1.5
 """Rows of equal weight that weighted ones are worth, below which the factor n / (n - 1) grows no more: at 1 it would be
@@ -158,18 +159,21 @@ class RegionEffects:
     ) -> tuple[Estimate, Estimate, Estimate]:
         """Return a statistic of the first sample, that of the second, and their difference.
 
-        Bounds placed by the same rows make the difference too large, bounds placed by half of the rows too small: the
-        estimate is the middle of both, the interval reaches from the lower end of the second to the upper end of the
-        first. What the difference loses thereby is taken off both samples' values, in proportion to their variances.
+        Bounds placed by the same rows make the difference too large, bounds grown by other rows too small: the estimate
+        is the middle of both, the interval reaches from the lower end of the second to the upper end of the first. What
+        the difference loses thereby is taken off both samples' values, in proportion to their variances.
         `level` is added to both.
         """
         first, second = statistic(region.rows, 0), statistic(region.rows, 1)
         error = math.hypot(first.error, second.error)
         difference = second.value - first.value
-        apparent = _Measurement(difference, error)
-        honest = self._by_halves(region, statistic) or apparent
-        estimate = partial(self._after_selection, region) if selected else self._interval
-        change = _between(estimate(*honest), estimate(*apparent))
+        apparent = self._listed(region, _Measurement(difference, error), region.correlation, selected=selected)
+        change = apparent
+        if min(np.bincount(self.labels[region.held_rows], minlength=2)) >= _FEWEST_OF_EACH:
+            held_first, held_second = statistic(region.held_rows, 0), statistic(region.held_rows, 1)
+            held = _Measurement(held_second.value - held_first.value, math.hypot(held_first.error, held_second.error))
+            # The test is by the same rows, in the same box.
+            change = _between(self._listed(region, held, MOST_CORRELATION, selected=selected), apparent)
         surplus = difference - change.value
         share_of_second = second.error**2 / error**2 if error > 0 else 0.5
         return (
@@ -178,12 +182,15 @@ class RegionEffects:
             change,
         )
 
-    def _after_selection(self, region: SignificantBox, value: float, error: float) -> Estimate:
-        """Return an estimate of a change that is listed because a test of it was significant."""
+    def _listed(
+        self, region: SignificantBox, measured: _Measurement, correlation: float, *, selected: bool
+    ) -> Estimate:
+        """Return an estimate of a change, corrected if it is listed because a test that correlates with it rejected."""
+        if not selected:
+            return self._interval(*measured)
         return after_selection(
-            value,
-            error,
-            correlation=region.correlation,
+            *measured,
+            correlation=correlation,
             threshold=region.threshold,
             confidence_level=self.confidence_level,
         )
@@ -191,25 +198,6 @@ class RegionEffects:
     def _interval(self, value: float, error: float) -> Estimate:
         """Return an estimate with as many standard errors either way as its level asks for."""
         return around(value, float(ndtri((1 + self.confidence_level) / 2)) * error, self.confidence_level)
-
-    def _by_halves(self, region: SignificantBox, statistic: _StatisticOfSample) -> _Measurement | None:
-        """Return the difference between the samples in the box as placed by rows that it is not measured on.
-
-        None where neither half has enough rows for an estimate.
-        """
-        differences, variances, weights = [], [], []
-        for half in (region.test_rows, ~region.test_rows):
-            rows = half & region.rows_by_other_half
-            if min(np.bincount(self.labels[rows], minlength=2)) < _FEWEST_OF_EACH:
-                continue
-            first, second = statistic(rows, 0), statistic(rows, 1)
-            differences.append(second.value - first.value)
-            variances.append(first.error**2 + second.error**2)
-            weights.append(float(_positive(self.common_weights[rows]).sum()))
-        if not weights:
-            return None
-        shares = np.array(weights) / np.sum(weights)
-        return _Measurement(float(shares @ differences), float(np.sqrt(shares**2 @ variances)))
 
 
 def _between(honest: Estimate, apparent: Estimate) -> Estimate:

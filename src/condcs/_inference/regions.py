@@ -54,7 +54,7 @@ _LEAST_REMAINING = 2.5
 before have been subtracted."""
 _LABELS_IN_MEMORY = 2**24
 """Redrawn labels in memory at once: 128 MB."""
-_MOST_CORRELATION = 0.9
+MOST_CORRELATION = 0.9
 """Largest correlation of a test with an estimate: by the same rows in the same box it was .92, because tests see
 residuals that are clipped and in units of their local spread."""
 _TIE = 1e-10
@@ -85,8 +85,7 @@ class SignificantBox:
     pvalue: float  # for all boxes together
     unexplained: RealArray  # (n,): the function without the changes in the boxes listed before
     rows: BoolArray  # (n,): rows in the box
-    rows_by_other_half: BoolArray  # (n,): rows in the box as the half that they are not part of would place it
-    test_rows: BoolArray  # (n,): the half of the rows that it was tested on
+    held_rows: BoolArray  # (n,): rows that it was tested on, in the box as the other half grew it
     threshold: float  # what the statistic of the test had to exceed, in standard errors
     correlation: float  # of that statistic with an estimate by all rows: the root of their share in it
 
@@ -237,22 +236,12 @@ def _list_regions(
                 tested.pvalue,
                 unexplained,
                 rows,
-                rows_by_other_half=_rows_by_other_half(adjustment, tested, s, v),
-                test_rows=tested.test_rows,
+                held_rows=inside,
                 threshold=tested.threshold,
-                correlation=min(correlation, _MOST_CORRELATION),
+                correlation=min(correlation, MOST_CORRELATION),
             )
         )
     return regions
-
-
-def _rows_by_other_half(adjustment: Adjustment, tested: _TestedBox, s: FloatArray, v: FloatArray) -> BoolArray:
-    """Return which rows lie in the box as the other half of the rows places it, so that no row has a say in its own."""
-    inside = np.zeros(len(s), bool)
-    for rows in (tested.test_rows, ~tested.test_rows):
-        box, _ = _place_bounds(search_among(adjustment, rows), tested.box, s[rows], v[rows])
-        inside |= ~rows & box.holds(adjustment.x)
-    return inside
 
 
 def _place_bounds(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[Box, BoolArray]:
