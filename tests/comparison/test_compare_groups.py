@@ -15,8 +15,10 @@ import condcs
 from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs._inference.input_changes import holm
+from condcs._inference.results import Estimate
 from condcs.cli.app import app
 from condcs.comparison._groups import _unadjusted_level
+from condcs.comparison._wording import change_at_same_inputs
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}
@@ -276,3 +278,142 @@ def test_rows_beyond_the_most_are_said_to_be_left_out(no_evidence, monkeypatch):
     assert made.notes == (
         "At most 2,000 rows of each group, and of what it is compared with, were used. Set `max_rows` to use more.",
     )
+
+
+# --- more rows than are used ------------------------------------------------------------------------------------------
+
+
+def halves(rows=1500, n_labels=2, seed=1):
+    """A table of two halves, whose label depends on x; in the later half "up" is rarer at high x."""
+    rng = np.random.default_rng(seed)
+    half = np.repeat(["first", "second"], rows)
+    x = rng.normal(size=2 * rows) + np.where(half == "second", 0.4, 0.0)
+    shift = np.where((half == "second") & (x > 0.5), -3.0, 0.0)
+    label = (x + shift + rng.logistic(size=2 * rows) > 0).astype(int)
+    number = x + shift + rng.normal(size=2 * rows) * np.where(half == "second", 1.4, 1.0)
+    names = np.array(["down", "up", "steady"])
+    labels = np.where(rng.random(2 * rows) < 0.2, 2, label) if n_labels == 3 else label
+    return pd.DataFrame({"half": half, "x": x, "z": rng.normal(size=2 * rows), "label": names[labels], "y": number})
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return condcs.compare_groups(halves(), group="half", y="label", x="x,z", max_rows=300, **QUICK)
+
+
+def test_raw_values_of_a_sample_were_said_to_be_of_all_rows(sampled, tmp_path):
+    """300 of 1,500 rows of each half: what the file has is not known."""
+    comparison = sampled["second"]
+    assert not sampled.has_all_rows
+    assert sampled.lines().columns[-1] == "raw share of label = up of the rows used, elsewhere → here"
+    assert "Over the rows used, share of label = up: " in str(comparison)
+    assert "Overall" not in str(comparison)
+    assert comparison.to_dict()["response_rows"] == "used"
+    for found in (sampled, comparison):
+        page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "all rows" not in page.partition("Method and assumptions")[0]
+        assert "the rows used, whatever their inputs" in page
+
+
+def test_raw_values_of_all_rows_are_said_to_be(sites, tmp_path):
+    assert sites.has_all_rows
+    assert "raw values are those of all rows" in sites.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Overall, mean y: " in str(sites["c"])
+    assert sites["c"].to_dict()["response_rows"] == "all"
+
+
+def test_rows_dropped_for_their_gaps_counted_as_all_rows():
+    table = halves(200)
+    table.loc[:20, "x"] = np.nan
+    first, second = (table[table.half == half] for half in ("first", "second"))
+    comparison = condcs.compare(first, second, y="y", x="x,z", missing="drop", **QUICK)
+    assert "Over the rows used, mean y: " in str(comparison)
+
+
+@pytest.mark.parametrize(("response", "n_labels"), [("label", 2), ("label", 3), ("y,label", 2)])
+def test_two_groups_had_two_answers(response, n_labels):
+    """Each was compared with the other anew, with other random numbers: effects, regions and p-values differed."""
+    found = condcs.compare_groups(halves(n_labels=n_labels), group="half", y=response, x="x,z", max_rows=400, **QUICK)
+    first, second = found["first"], found["second"]
+    assert found.names == ("first", "second")
+    assert first.relation.pvalue == second.relation.pvalue
+    assert first.inputs.pvalue == second.inputs.pvalue
+    assert np.array_equal(first.pair.xp, second.pair.xq)
+    assert first.pair.current.title == "half = first"
+    assert first.response == tuple((words, now, before) for words, before, now in second.response)
+    for one, other in zip(first.effects, second.effects, strict=True):
+        assert one.size == other.size
+        if other.average is not None:
+            assert tuple(one.average) == (-other.average.value, -other.average.high, -other.average.low)
+        if other.spread is not None:
+            assert one.spread[:2] == other.spread[1::-1]
+            assert one.spread.change.low == -other.spread.change.high
+    assert len(first.regions) == len(second.regions) > 0
+    for one, other in zip(first.regions, second.regions, strict=True):
+        assert (one.bounds, one.pvalue, one.share_p) == (other.bounds, other.pvalue, other.share_q)
+        for back, forth in zip(one.changes, other.changes, strict=True):
+            assert back.reference == forth.current
+            turned = 1 / forth.change.high if forth.quantity == "spread" else -forth.change.high
+            assert back.change.low == turned
+    for one, other in zip(first.location.explanation.inputs, second.location.explanation.inputs, strict=True):
+        assert one.shares_p == other.shares_q
+        assert one.summaries == tuple((words, now, before) for words, before, now in other.summaries)
+    assert "scatters" not in str(first) or "less" in str(first)
+    assert np.isfinite(first.location.witness.expected).all()
+
+
+def test_two_groups_are_compared_as_the_two_tables():
+    """The later one with the earlier one, as `against="first"` does."""
+    options = {"group": "half", "y": "label", "x": "x,z", "max_rows": 300, **QUICK}
+    rest = condcs.compare_groups(halves(), against="rest", **options)
+    first = condcs.compare_groups(halves(), against="first", **options)
+    assert rest["second"].relation.pvalue == first["second"].relation.pvalue
+    assert rest["second"].regions[0].bounds == first["second"].regions[0].bounds
+
+
+def test_clusters_of_two_groups_are_mirrored():
+    """Clusters of 5 and of 10 rows: the counts of clusters in both groups change places, and so do their rows."""
+    table = halves(300)
+    rows = np.arange(300)
+    table["day"] = np.concatenate([rows // 5, 1000 + rows // 10])
+    found = condcs.compare_groups(
+        table, group="half", y="y", x="x,z", tables=TableOptions(cluster="day"), max_rows=250, **QUICK
+    )
+    first, second = found["first"], found["second"]
+    assert first.relation.diagnostics["clusters"] == second.relation.diagnostics["clusters"][::-1]
+    drawn = first.location.propensity.draw(3, np.random.default_rng(0))
+    for of_day in (first.pair.clusters_p, first.pair.clusters_q):
+        part = drawn[:, : len(of_day)] if of_day is first.pair.clusters_p else drawn[:, -len(of_day) :]
+        assert all(len(np.unique(part[:, of_day == day], axis=1).T) == 1 for day in np.unique(of_day))
+
+
+def test_a_group_that_differs_had_an_empty_change_where_hardly_any_inputs_are_common(sampled):
+    comparison = sampled["second"]
+    relation = comparison.relation
+    apart = replace(relation, diagnostics={**relation.diagnostics, "hardly_overlaps": True})
+    changed = replace(sampled, comparisons=(sampled["first"], replace(comparison, relation=apart)))
+    assert changed.lines().rows[1][-2] == "hardly any common inputs"
+
+
+def test_resamples_of_regions_were_said_to_be_those_of_the_tests(sampled, tmp_path):
+    """79 resamples, and a region of p = .004, below 1/80: regions have 499 at least."""
+    assert "79 of each test, 499 of the regions" in str(sampled)
+    assert "79 of each test, 499 of the regions" in str(sampled["second"])
+    values = sampled["second"].to_dict()
+    assert (values["resamples"], values["resamples_of_regions"]) == (79, 499)
+    for found in (sampled, sampled["second"]):
+        page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "79 of each test, 499 of the regions" in page
+
+
+def test_the_page_showed_backticks_around_the_name_of_an_option(sampled, tmp_path):
+    noted = replace(sampled, notes=("Set `--max-rows` to use more.",))
+    page = noted.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Set <code>--max-rows</code> to use more." in page
+
+
+def test_a_change_of_one_point_was_one_points(sampled):
+    (effect,) = sampled["second"].effects
+    one = replace(effect, average=Estimate(0.01, -0.09, 0.11, 0.95))
+    comparison = replace(sampled["second"], sizes=replace(sampled["second"].sizes, effects=(one,)))
+    assert change_at_same_inputs(comparison) == "+1 point (-9 to +11 points)"

@@ -147,6 +147,11 @@ class Account:
     copies: int = 0  # rows used that repeat others exactly, if they are many and not to be expected
 
     @property
+    def has_all_rows(self) -> bool:
+        """Whether no row of the table was left out, so that what is said of the rows used holds for the table."""
+        return self.used == self.seen
+
+    @property
     def sampled(self) -> bool:
         """Whether some rows without gaps were left out."""
         return self.used < self.seen - self.gaps

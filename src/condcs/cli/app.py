@@ -174,7 +174,10 @@ def compare_tables(
     ] = None,
     memory: Annotated[int, _count_option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
     resamples: Annotated[
-        int | None, _count_option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
+        int | None,
+        _count_option(
+            min=1, help="Resamples of both tests; by default 199, or more for many groups. Of regions 499 at least."
+        ),
     ] = None,
     seed: Annotated[int, _count_option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: JobsOption = None,

@@ -32,6 +32,8 @@ from condcs.comparison._wording import (
     loss_table,
     overall_rows,
     regions_table,
+    resamples_words,
+    rows_words,
     undetectable_words,
 )
 from condcs.report._page import Page
@@ -117,7 +119,7 @@ def compare_page(comparison: Comparison, command: str | None = None) -> Page:
 
 
 def _how_large(page: Page, comparison: Comparison) -> None:
-    """Show how much y changed: for the same inputs, and over all rows."""
+    """Show how much y changed: for the same inputs, and whatever these are."""
     page.section("How large")
     effects = effects_table(comparison)
     if effects.rows:
@@ -125,7 +127,7 @@ def _how_large(page: Page, comparison: Comparison) -> None:
     if comparison.limits.are_set and comparison.decision != "changed":
         page.text(undetectable_words(comparison))
     page.table(
-        ["all rows, whatever their inputs", *comparison.sides],
+        [f"{rows_words(all_rows=comparison.has_all_rows)}, whatever their inputs", *comparison.sides],
         overall_rows(comparison),
     )
 
@@ -140,10 +142,15 @@ def _why_the_loss_changed(page: Page, comparison: Comparison) -> None:
     page.figure(
         loss_figure(loss),
         alt="Bars from the mean loss before, {}, by its three parts to the one now, {}.".format(*loss.levels),
-        caption=f"Mean loss before and now, and what lies between them; lines are {interval_title(loss.total)}s of the "
-        "parts.",
+        caption=f"Mean loss before and now{_of_sample(comparison)}, and what lies between them; lines are "
+        f"{interval_title(loss.total)}s of the parts.",
     )
     _add_table(page, loss_table(comparison))
+
+
+def _of_sample(comparison: Comparison) -> str:
+    """Say of values that they are those of a sample, if rows were left out."""
+    return "" if comparison.has_all_rows else f", of {rows_words(all_rows=False)}"
 
 
 def _add_table(page: Page, lines: WordTable, caption: str = "") -> None:
@@ -174,7 +181,7 @@ def _where(page: Page, comparison: Comparison) -> None:
             input_figure(comparison, column_index),
             alt=f"{response} over {column.name} in both tables, and below it the local divergence between the two "
             "relations, with what chance alone would give.",
-            caption=f"{response} over {column.name}: mean and {band} of it in both tables. "
+            caption=f"{response} over {column.name}: mean and {band} of it in both tables{_of_sample(comparison)}. "
             f"Below: how far apart the two relations are there, {below}.",
         )
 
@@ -203,8 +210,8 @@ def _inputs(page: Page, comparison: Comparison) -> None:
         ["input", "share of the change", "shifted: p-value", *comparison.sides, "how"],
         rows,
         caption="Share of the change of the relation that involves each input, and how the input itself is "
-        "distributed in both tables. Shares need not add up to 100%: a change can be the same at all inputs, or "
-        "involve several of them.",
+        f"distributed in both tables{_of_sample(comparison)}. Shares need not add up to 100%: a change can be the same "
+        "at all inputs, or involve several of them.",
     )
 
 
@@ -280,7 +287,7 @@ def _reproduce(page: Page, comparison: Comparison, command: str | None) -> None:
             **({"left out": left_out_words(pair.left_out)} if pair.left_out else {}),
             "kernels": "Gaussian on numbers, each in units of its own spread; delta (equal or not) on categories",
             "level": comparison.alpha,
-            "resamples": comparison.n_resamples,
+            "resamples": resamples_words(comparison),
             "seed": comparison.seed,
         }
     )

@@ -31,6 +31,7 @@ from condcs.comparison._comparing import (
     compare_pair,
     table_options,
 )
+from condcs.comparison._mirrored import mirrored
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels
 from condcs.comparison._wording import (
@@ -46,6 +47,8 @@ from condcs.comparison._wording import (
     left_out_words,
     overall_rows,
     regions_table,
+    resamples_words,
+    rows_words,
 )
 from condcs.report._page import Page
 
@@ -160,7 +163,14 @@ class GroupComparison(ByValue, Reported):
 
     def _passages(self) -> list[Passage]:
         return [
-            ("about", (("table", f"{self.title}, by {self.column}"), *self.variables)),
+            (
+                "about",
+                (
+                    ("table", f"{self.title}, by {self.column}"),
+                    *self.variables,
+                    ("resamples", resamples_words(self.comparisons[0])),
+                ),
+            ),
             ("table", self.lines()),
             ("answer", (self.verdict, *self.changes)),
             ("notes", self.all_notes),
@@ -193,6 +203,11 @@ class GroupComparison(ByValue, Reported):
             notes.append(note if holds_for_all else f"{self.column} = {', '.join(names)}: {note}")
         return tuple(dict.fromkeys(notes))
 
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether raw values are those of all rows, in every group and in what it is compared with."""
+        return all(comparison.has_all_rows for comparison in self.comparisons)
+
     def lines(self) -> WordTable:
         """Return a line per group: both answers, what y does for the same inputs, and its raw mean or share."""
         rows = []
@@ -213,7 +228,8 @@ class GroupComparison(ByValue, Reported):
             )
         first = self.comparisons[0]
         change = change_title(first.pair.y[0], first.effects[0])
-        raw = f"raw {first.response[0][0]}, {' → '.join(first.sides)}"
+        of_sample = "" if self.has_all_rows else " of the rows used"
+        raw = f"raw {first.response[0][0]}{of_sample}, {' → '.join(first.sides)}"
         columns = (self.column, "rows", "relation", "p-value", "inputs", change, raw)
         return WordTable(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
 
@@ -256,7 +272,7 @@ class GroupComparison(ByValue, Reported):
             lines.rows,
             f'P-values are adjusted for {len(self.names)} groups (Holm); "at most" where no resample reached the '
             "statistic. Changes for the same inputs have confidence intervals that hold for all groups together; raw "
-            "values are those of all rows, whatever their inputs.",
+            f"values are those of {rows_words(all_rows=self.has_all_rows)}, whatever their inputs.",
         )
         for name in self.changed:
             _about_group(page, f"{self.column} = {name}", self[name])
@@ -271,7 +287,7 @@ class GroupComparison(ByValue, Reported):
                 "Conditional Cauchy-Schwarz divergence between all pairs: 0 for equal relations, more by chance.",
             )
         page.section("How it was made")
-        page.facts({**dict(self.variables), "level": self.alpha, "resamples": self.comparisons[0].n_resamples})
+        page.facts({**dict(self.variables), "level": self.alpha, "resamples": resamples_words(self.comparisons[0])})
         if self.all_notes:
             page.points(self.all_notes)
         if command:
@@ -478,15 +494,26 @@ def _compared(
     max_rows: int,
     notes: list[str],
 ) -> dict[int, Comparison]:
-    """Compare groups with their references, given by their numbers; what cannot be compared is noted."""
+    """Compare groups with their references, given by their numbers; what cannot be compared is noted.
+
+    Two groups that are each compared with the other are compared once, the later one with the earlier one.
+    """
     comparison_of = {}
     for references, current in pairs:
+        each_other = ([current], references[0]) in pairs and len(references) == 1
+        if each_other and references[0] > current:
+            continue
         name = groups.groups[current]
         try:
             pair = groups.pair(references, current, max_rows)
-            comparison_of[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
+            comparison = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
         except (DataError, OverlapError) as error:
-            notes.append(f"{name} could not be compared: {error}")
+            names = f"{groups.groups[references[0]]} and {name}" if each_other else name
+            notes.append(f"{names} could not be compared: {error}")
+            continue
+        comparison_of[current] = comparison
+        if each_other:
+            comparison_of[references[0]] = mirrored(comparison)
     return comparison_of
 
 

@@ -127,7 +127,7 @@ class Comparison(ByValue, Reported):
     alpha : float
         Level of the tests.
     n_resamples, seed : int
-        Resamples of both tests, and the seed of the sample and of the tests.
+        Resamples of both tests (those of the regions are in `location`), and the seed of the sample and of the tests.
     notes : tuple of str
         What to know besides: columns left out, rows without a counterpart.
     limits : Limits
@@ -214,9 +214,14 @@ class Comparison(ByValue, Reported):
 
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
-        """What y does over all rows: words, and its value in the reference and in the current table."""
+        """What y does over the rows used: words, and its value in the reference and in the current table."""
         pair = self.pair
         return response_summary(pair.y, pair.yp, pair.yq, self.location.shown, (pair.weights_p, pair.weights_q))
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether no row of either table was left out; `response` is then about the tables, else about a sample."""
+        return self.pair.reference.has_all_rows and self.pair.current.has_all_rows
 
     @property
     def verdict(self) -> str:
@@ -274,10 +279,12 @@ class Comparison(ByValue, Reported):
             "effects": [effect.to_dict() for effect in self.effects],
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
             "response": _summary_fields(self.response),
+            "response_rows": "all" if self.has_all_rows else "used",
             "regions": [_region_fields(region) for region in self.regions],
             "left_out": [{"column": each.column, "reason": each.reason} for each in pair.left_out],
             "input_columns": [_input_fields(change) for change in self.location.explanation.inputs],
             "resamples": self.n_resamples,
+            "resamples_of_regions": self.location.n_resamples,
             "seed": self.seed,
             "notes": list(self.notes),
         }

@@ -112,7 +112,22 @@ def about_comparison(comparison: Comparison) -> list[tuple[str, str]]:
     """Say which tables were compared, and which of their columns."""
     tables = [(role, f"{title}, {rows}") for role, title, rows in table_accounts(comparison).rows]
     left_out = comparison.pair.left_out
-    return [*tables, *about_variables(comparison), *([("left out", left_out_words(left_out))] if left_out else [])]
+    return [
+        *tables,
+        *about_variables(comparison),
+        *([("left out", left_out_words(left_out))] if left_out else []),
+        ("resamples", resamples_words(comparison)),
+    ]
+
+
+def resamples_words(comparison: Comparison) -> str:
+    """Say how many resamples were made, of the tests and of the regions."""
+    return f"{comparison.n_resamples:,} of each test, {comparison.location.n_resamples:,} of the regions"
+
+
+def rows_words(*, all_rows: bool) -> str:
+    """Name the rows that raw values of y are of: all rows of the tables, or a sample."""
+    return "all rows" if all_rows else "the rows used"
 
 
 def about_variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
@@ -233,21 +248,21 @@ def effect_words(
     A change of the spread must also have been seen by the test, which `spread_seen` says.
     """
     sentences = []
-    average, size, response, unit = effect.average, effect.size, _response_name(column), _unit(column)
+    average, size, response = effect.average, effect.size, _response_name(column)
     if average is not None and _excludes_zero(average):
         nearer, farther = sorted((abs(average.low), abs(average.high)))
         value, low, high = _amounts(column, abs(average.value), nearer, farther)
         direction = "higher" if average.value > 0 else "lower"
         # Equal everywhere, a change would have its average as its root mean square.
         where = ", but not equally everywhere" if size.low > farther else ""
-        sentences.append(f"{response} is {value}{unit} {direction} on average ({low} to {high}){where}")
+        sentences.append(f"{response} is {_with_unit(column, value)} {direction} on average ({low} to {high}){where}")
     elif size.low > 0:
         value, low, high = _amounts(column, *size)
         if _is_plural(column):
-            sentences.append(f"{response} differ by about {value}{unit} ({low} to {high})")
+            sentences.append(f"{response} differ by about {_with_unit(column, value)} ({low} to {high})")
         else:
             where = ", up in some places and down in others"
-            sentences.append(f"{response} differs by about {value}{unit} ({low} to {high}){where}")
+            sentences.append(f"{response} differs by about {_with_unit(column, value)} ({low} to {high}){where}")
     spread = effect.spread
     if spread is not None and spread_seen and _excludes_zero(spread.change):
         more = "more" if spread.change.value > 0 else "less"
@@ -327,8 +342,9 @@ def _bounds_words(comparison: Comparison, *, only_most: bool = False) -> str:
         for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
             low, high = effect.bounds
             least, most = _amounts(column, low, high)
-            least = f"{least} to " if low > 0 and not only_most else "at most "
-            amount = f"{least}{most}{_unit(column)}"
+            amount = f"at most {_with_unit(column, most)}"
+            if low > 0 and not only_most:
+                amount = f"{least} to {most}{_unit(column)}"
             words.append(f"for the same inputs, {_bounded_words(column)} by {amount} in root mean square")
         words += map(_region_bounds_words, comparison.regions[:1])
     if comparison.limits.min_effect is not None:
@@ -359,10 +375,10 @@ def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
     # Two digits, which from 99.5 points on would be written as 1e+02.
     if column.is_category and value < 0.995:
-        return f"{100 * value:.2g}{_unit(column)}"
+        return _with_unit(column, f"{100 * value:.2g}")
     value = _in_units(column, value)
     # Three digits from 1,000 on would come with an exponent: these are written as whole numbers, up to nine digits.
-    return (f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}") + _unit(column)
+    return _with_unit(column, f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}")
 
 
 def _amounts(column: Column, *values: float, signed: bool = False) -> list[str]:
@@ -376,6 +392,12 @@ def _in_units(column: Column, value: float) -> float:
 
 def _unit(column: Column) -> str:
     return " points" if column.is_category else " days" if column.kind == "date" else ""
+
+
+def _with_unit(column: Column, number: str) -> str:
+    """Write a number with its unit: 1 point, 2 points."""
+    unit = _unit(column)
+    return number + (unit.removesuffix("s") if number.lstrip("+-") == "1" else unit)
 
 
 def _excludes_zero(estimate: Estimate) -> bool:
@@ -437,9 +459,9 @@ def change_title(column: Column, effect: Effect) -> str:
 
 
 def change_at_same_inputs(comparison: Comparison) -> str:
-    """Write how much the first response changed for the same inputs, with its interval; "" if these are hardly any."""
+    """Write how much the first response changed for the same inputs, with its interval, or why it is not known."""
     if _hardly_overlaps(comparison):
-        return ""
+        return "hardly any common inputs"
     column, effect = comparison.pair.y[0], comparison.effects[0]
     estimate = effect.size if effect.average is None else effect.average
     value, interval = _estimate_words(column, estimate, signed=effect.average is not None)
@@ -457,7 +479,7 @@ def loss_table(comparison: Comparison) -> WordTable:
 
 def _estimate_words(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
     value, low, high = _amounts(column, *estimate, signed=signed)
-    return value + _unit(column), f"{low} to {high}{_unit(column)}"
+    return _with_unit(column, value), f"{low} to {high}{_unit(column)}"
 
 
 def answers_table(comparison: Comparison) -> WordTable:
@@ -487,20 +509,24 @@ def decision_words(comparison: Comparison) -> str:
 
 
 def overall_sentences(comparison: Comparison) -> tuple[str, ...]:
-    """Say what y does over all rows, and the loss."""
+    """Say what y does whatever the inputs, and the loss: over all rows, or over those used if some were left out."""
     first, second = comparison.sides
+    overall = "Overall" if comparison.has_all_rows else f"Over {rows_words(all_rows=False)}"
     lines = [
-        f"Overall, {words}: {in_first} {first}, {in_second} {second}."
+        f"{overall}, {words}: {in_first} {first}, {in_second} {second}."
         for words, in_first, in_second in overall_rows(comparison)
     ]
     if comparison.loss_change is not None:
         in_first, in_second = comparison.loss_change.levels
-        lines.append(f"Mean loss: {in_first} {first}, {in_second} {second}.")
+        # Of long tables losses are measured on some of the rows.
+        seen = comparison.pair.reference.seen, comparison.pair.current.seen
+        of_sample = "" if comparison.sizes.rows == seen else f" of {rows_words(all_rows=False)}"
+        lines.append(f"Mean loss{of_sample}: {in_first} {first}, {in_second} {second}.")
     return tuple(lines)
 
 
 def overall_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Say what each response does over all rows, whatever their inputs: words, and its value in both tables."""
+    """Say what each response does over the rows used, whatever their inputs: words, and its value in both tables."""
     rows = []
     for column, (words, *values) in zip(comparison.pair.y, comparison.response, strict=True):
         if column.is_category:

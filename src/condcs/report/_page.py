@@ -34,6 +34,9 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 # Control characters have no place in HTML; surrogates, from undecodable file names, cannot be written as UTF-8.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
+# What messages put between backticks: names of arguments and options, without spaces.
+_NAME = re.compile(r"`([^`\s]+)`")
+
 _NUMBER = re.compile(r"[-−+<≤≥>~]?\s*\d[\d,]*(\.\d+)?([eE][-+]?\d+)?\s*(%|ms|s|MB|x)?(\s*(±|\+-)\s*[\d.]+)?")
 
 # Bytes: a vector picture with thousands of points is larger, and slower to show, than the same picture in pixels.
@@ -58,7 +61,7 @@ class Page(Printable):
     """A page that is built from top to bottom and written as one self-contained file.
 
     It reads well on a phone, on paper, in light and in dark, and needs neither scripts nor the network. Every argument
-    is plain text: markup in it is shown, not obeyed.
+    is plain text: markup in it is shown, not obeyed. Names between backticks in sentences are set as code.
 
     Parameters
     ----------
@@ -94,16 +97,16 @@ class Page(Printable):
     def text(self, words: str) -> None:
         """Add paragraphs; a blank line separates them."""
         for paragraph in re.split(r"\n\s*\n", words.strip()):
-            self._add(f"<p>{_escape(paragraph)}</p>")
+            self._add(f"<p>{_prose(paragraph)}</p>")
 
     def points(self, items: Iterable[str]) -> None:
         """Add a list of short texts."""
-        self._add("<ul>" + "".join(f"<li>{_escape(item)}</li>" for item in items) + "</ul>")
+        self._add("<ul>" + "".join(f"<li>{_prose(item)}</li>" for item in items) + "</ul>")
 
     def verdict(self, words: str, tone: Literal["neutral", "good", "bad"] = "neutral") -> None:
         """Add the sentence that says it all, set apart from the text; `tone` is "neutral", "good" or "bad"."""
         check_choice("tone", tone, ("neutral", "good", "bad"))
-        self._add(f'<p class="verdict {tone}">{_escape(words)}</p>')
+        self._add(f'<p class="verdict {tone}">{_prose(words)}</p>')
 
     def table(self, columns: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str = "") -> None:
         """Add a table; numbers are set flush right, floats with four significant digits."""
@@ -265,6 +268,11 @@ def versions(packages: Sequence[str] = PACKAGES) -> str:
 
 def _escape(value: Any) -> str:
     return html.escape(_UNPRINTABLE.sub("�", str(value)), quote=True)
+
+
+def _prose(words: str) -> str:
+    """Escape sentences, and set names between backticks, such as those of options, as code."""
+    return _NAME.sub(r"<code>\1</code>", _escape(words))
 
 
 def _show(value: Any) -> str:
