@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.signal import lfilter
+from scipy.stats import t as student
 
 import condcs
 from condcs._core.errors import CondcsError, CondcsWarning
 from condcs._tables.kinds import Column
 from condcs.drift import Alarm, ConditionalDriftDetector
-from condcs.drift._alarm import Summary, _Measured, _narrower_region, _spread_shown
+from condcs.drift._alarm import Summary, _interval, _Measured, _narrower_region, _spread_shown
 from condcs.drift._cells import Regions
 from condcs.drift._detector import PENDING_ROWS
 
@@ -353,6 +354,42 @@ def test_the_standard_deviation_of_one_row_was_0():
     said = str(an_alarm(kind="spread", reference=Summary(5.0, 14.55, 200), recent=one.summary(), shown=False))
     assert "the standard deviation of its residuals was 14.55 in the reference; 1 row since then is too few" in said
     assert "now" not in said
+
+
+def test_the_interval_of_rows_that_are_all_alike_had_no_width():
+    """A share of 0 in 12 rows excludes shares above 1 - 0.025^(1/12); 8 equal numbers vary as the reference does."""
+    rng = np.random.default_rng(0)
+    reference = _Measured((rng.random(300) < 0.5).astype(float), rng.choice([-0.54, 0.46], 300))
+    none = _Measured(np.zeros(12), np.full(12, -0.54) + 1e-4 * rng.normal(size=12))
+    expected = -none.residuals.mean()
+    for quantity in ("share", "agreement"):
+        interval = _interval(quantity, reference, none)
+        assert interval == pytest.approx((-expected, 1 - 0.025 ** (1 / 12) - expected), rel=1e-6)
+    few = _Measured(np.zeros(8), np.full(8, -0.54))
+    half = student.ppf(0.975, 7) * reference.residuals.std(ddof=1) / np.sqrt(8)
+    assert _interval("mean", reference, few) == pytest.approx((-0.54 - half, -0.54 + half))
+    # Without a reference there, the rows themselves are all that is known.
+    varied = _Measured(np.arange(8.0), np.arange(8.0))
+    half = student.ppf(0.975, 7) * np.arange(8.0).std(ddof=1) / np.sqrt(8)
+    nothing = _Measured(np.zeros(0), np.zeros(0))
+    assert _interval("mean", nothing, varied) == pytest.approx((3.5 - half, 3.5 + half))
+    assert _interval("share", reference, _Measured(np.zeros(4), np.zeros(4))) is None
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_an_alarm_of_a_response_that_is_0_in_all_rows_has_an_interval(kind):
+    """It was 2e-4 wide for some ten rows: the residuals of 0 hardly vary."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(700, 1))
+    y = (rng.random(700) < 0.55).astype(float)
+    y[400:] = 0.0
+    y = np.where(y > 0, "yes", "no") if kind == "labels" else y
+    detector = ConditionalDriftDetector(x[:400], y[:400])
+    detector.update_many(x[400:], y[400:])
+    low, high = detector.alarm.interval
+    n = detector.alarm.recent.rows
+    assert detector.alarm.shown
+    assert high - low > 1 / n
 
 
 def test_alarms_that_contradict_themselves_say_that_no_change_can_be_shown():

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest, kurtosis
 from scipy.stats import f as fisher
-from scipy.stats import kurtosis
 from scipy.stats import t as student
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, evenly_spaced
@@ -100,7 +100,8 @@ class Alarm(Printable):
     difference : float or None
         Mean of the quantity in the region since the change less what the reference expects at the same inputs.
     interval : pair of float, or None
-        95% confidence interval of it; None for fewer than five rows.
+        95% confidence interval of it; None for fewer than five rows. Clopper and Pearson's of the share, for shares;
+        else Student's, with a standard deviation that is at least that of the reference.
     divergence : float or None
         Conditional CS divergence of the rows since the change from the reference; None for fewer than five rows.
     witness_at : dict
@@ -264,7 +265,7 @@ def describe_alarm(
             _Measured(side.values, side.values - usual) for side in (there_in_reference, there_in_stream)
         )
     residuals = there_in_stream.residuals
-    interval = _interval(residuals)
+    interval = _interval(quantity, there_in_reference, there_in_stream)
     if winner.kind == "spread" and quantity in ("mean", "product"):
         shown = _spread_shown(there_in_reference.residuals, residuals, location.sign)
     else:
@@ -546,12 +547,25 @@ def _standardised(reference: _Measured, stream: _Measured, *, of_spread: bool) -
     return np.asarray(np.clip(deviations, -LARGEST_RESIDUAL, LARGEST_RESIDUAL))
 
 
-def _interval(residuals: FloatArray) -> tuple[float, float] | None:
-    n = len(residuals)
+def _interval(quantity: AlarmQuantity, reference: _Measured, stream: _Measured) -> tuple[float, float] | None:
+    """Return an interval for the mean of the stream's residuals, None for too few rows.
+
+    A few rows may be alike by chance: all of them without a label, or with the same number. The spread of their
+    residuals is then about 0, and says nothing of how well their mean is known.
+    """
+    n = len(stream.residuals)
     if n < FEWEST_SUMMARISED:
         return None
-    mean = float(residuals.mean())
-    half = float(student.ppf((1 + _LEVEL) / 2, n - 1) * residuals.std(ddof=1) / np.sqrt(n))
+    mean = float(stream.residuals.mean())
+    if quantity in ("share", "agreement"):
+        # Clopper and Pearson's interval of the share, less what the reference expects on average. It holds for labels
+        # of different probabilities, too: their number varies less than a binomial one.
+        expected = float(stream.values.mean()) - mean
+        low, high = binomtest(int(stream.values.sum()), n).proportion_ci(_LEVEL, method="exact")
+        return float(low) - expected, float(high) - expected
+    deviations = [side.summary().deviation for side in (reference, stream)]
+    deviation = max(deviation for deviation in deviations if deviation is not None)
+    half = float(student.ppf((1 + _LEVEL) / 2, n - 1) * deviation / np.sqrt(n))
     return mean - half, mean + half
 
 
