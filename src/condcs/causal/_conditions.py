@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._regression.smoother import Smoother
-from condcs.causal._series import FEWEST_TARGETS, CausalProblem, Link, Series
+from condcs.causal._series import (
+    CLEAR_CORRELATION,
+    FEWEST_TARGETS,
+    CausalProblem,
+    Link,
+    Series,
+    level_and_steps,
+    persistent_columns,
+)
 
 _LEAST_NOISE = 0.01
 """Share of the variance of a target, or of its steps if these vary less, that must be left unexplained for the test by
@@ -21,10 +31,6 @@ smaller gain is not worth more inputs in the regressions of a link."""
 
 _MOST_HELPERS = 2
 """Series that are looked for as helpers of a target: a link has one, and the first may be its source."""
-
-_CLEAR_CORRELATION = 3.0
-"""Standard errors from which an autocorrelation is clearly not 0: of a hundred that are 0, fewer than one exceeds
-it."""
 
 _LARGEST_LINE_PVALUE = 1e-3
 """p-value up to which a wave stands out. Waves are looked for in every series, and one that is not there would add four
@@ -60,7 +66,7 @@ known, count as series, too, with step 0."""
 
 
 class _Regression(NamedTuple):
-    """A target regressed on past values."""
+    """A target, or the step to it of a persistent series, regressed on past values."""
 
     residuals: FloatArray
     """One row per target, shape (rows, columns of the target); NaN where a past value is missing."""
@@ -84,6 +90,8 @@ class Conditions:
         self.problem = problem
         # The series of the problem, and after them functions of time as they are needed, with their indices by name.
         self._variables = list(problem.series)
+        # Which columns of each of these variables are persistent, as far as they were asked for.
+        self._persistent: dict[int, BoolArray] = {}
         self._time_functions: dict[str, int] = {}
         self._smoothers: dict[PastIndices, tuple[BoolArray, Smoother | None]] = {}
         self._regressions: dict[tuple[int, PastIndices], _Regression] = {}
@@ -110,17 +118,43 @@ class Conditions:
 
     def _cover_enough_rows(self, indices: set[tuple[int, int]]) -> bool:
         """Whether enough rows have all of these values for a test to be conditioned on them."""
-        rows = int(self.complete(tuple(indices)).sum())
+        rows = int(self.complete(tuple(sorted(indices))).sum())
         return rows >= max(FEWEST_TARGETS, _LEAST_COVERAGE * self.problem.rows)
 
     def columns(self, indices: PastIndices) -> FloatArray:
-        """Return past values as columns, one row per target; NaN before the first time and where not measured."""
+        """Return past values as columns, one row per target; of persistent series, their latest value and their steps.
+
+        They are NaN before the first time and where not measured.
+        """
         times = self.problem.times  # (rows,)
         blocks = []
-        for v, step in indices:
-            is_within = times >= step  # an index below 0 would take a value from the end of the series
-            blocks.append(np.where(is_within[:, None], self._variables[v].values[times - step], np.nan))
+        for v, of_variable in groupby(indices, key=lambda index: index[0]):
+            pasts = []
+            for _, step in of_variable:
+                is_within = times >= step  # an index below 0 would take a value from the end of the series
+                pasts.append(np.where(is_within[:, None], self._variables[v].values[times - step], np.nan))
+            blocks.append(level_and_steps(pasts, self._persistent_columns(v)))
         return np.hstack(blocks)
+
+    def source_past(self, link: Link) -> FloatArray:
+        """Return the source's past as columns, one row per target; of a persistent one, its latest value and steps."""
+        return self.columns(tuple((link.source, step) for step in self.problem.embedding.source_steps))
+
+    def targets(self, target: int, indices: PastIndices) -> FloatArray:
+        """Return the target, one row each; of a persistent one the step to it, if its last value is in the condition.
+
+        Regressions shrink towards 0, that is towards the last value if steps are regressed.
+        """
+        y = self.problem.past(target, (0,))  # (rows, columns of the target)
+        if (target, 1) not in indices:
+            return y
+        return np.where(self._persistent_columns(target), y - self.problem.past(target, (1,)), y)
+
+    def _persistent_columns(self, v: int) -> BoolArray:
+        """Return which columns of a series, or of a function of time, are persistent (columns,)."""
+        if v not in self._persistent:
+            self._persistent[v] = persistent_columns(self._variables[v].values)
+        return self._persistent[v]
 
     def leave_noise(self, link: Link) -> bool:
         """Whether a regression leaves more than 1% of the variance of the target, or of its steps if these vary less.
@@ -151,7 +185,9 @@ class Conditions:
                 if step in problem.embedding.own_steps or pair_count < _LEAST_COVERAGE * problem.rows:
                     heights[step - 1] = 0.0
             highest = int(np.argmax(heights))
-            self._seasons[target] = (highest + 1,) if heights[highest] > _CLEAR_CORRELATION else ()
+            # The largest of so many is clear in as few series as a single one would be.
+            clear = -ndtri(ndtr(-CLEAR_CORRELATION) / len(heights))
+            self._seasons[target] = (highest + 1,) if heights[highest] > clear else ()
         return self._seasons[target]
 
     def _shared_time_functions(self, link: Link) -> PastIndices:
@@ -221,7 +257,7 @@ class Conditions:
             y = self.problem.past(target, (0,))  # (rows, columns of the target)
             residuals, share = np.full_like(y, np.nan), 1.0
             if smoother is not None:
-                residuals[complete], left_out_errors = smoother.residuals(y[complete])
+                residuals[complete], left_out_errors = smoother.residuals(self.targets(target, indices)[complete])
                 steps = y - self.problem.past(target, (1,))
                 varying = np.minimum(y[complete].var(axis=0), steps[complete].var(axis=0))
                 # A series that only repeats its last value has no noise; the fit is exact up to rounding.
@@ -271,7 +307,7 @@ def variance_inflation(problem: CausalProblem, link: Link, residuals: FloatArray
     by_persistence = 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b)
 
     # r_k s_k where s_k is clearly not 0; products of opposite signs would narrow, and count as 0.
-    is_clear = np.abs(of_residuals) * np.sqrt(pairs) > _CLEAR_CORRELATION
+    is_clear = np.abs(of_residuals) * np.sqrt(pairs) > CLEAR_CORRELATION
     products = np.where(is_clear, of_residuals * of_source, 0.0)
     by_seasons = 2 * np.maximum(products, 0.0).sum()
     return float(1 + by_persistence + by_seasons)
@@ -279,8 +315,6 @@ def variance_inflation(problem: CausalProblem, link: Link, residuals: FloatArray
 
 def inflated_pvalue(p: float, inflation: float) -> float:
     """Return the two-sided p-value of a normal statistic whose variance is larger than was thought by a factor."""
-    from scipy.special import ndtr, ndtri
-
     return float(2 * ndtr(ndtri(p / 2) / np.sqrt(inflation)))
 
 

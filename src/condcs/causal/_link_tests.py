@@ -561,10 +561,10 @@ def _links_by_signs(
     link_rngs = rng.spawn(len(problem.links))
     for index, (link, link_rng) in enumerate(zip(problem.links, link_rngs, strict=True)):
         indices = conditions.of(link)
-        target, _, source = problem.parts(link)
         complete = conditions.complete(indices)  # (rows,)
         rows_used[index] = complete.sum()
-        x, y, z = (part[complete] for part in (source, target, conditions.columns(indices)))
+        parts = conditions.source_past(link), conditions.targets(link.target, indices), conditions.columns(indices)
+        x, y, z = (part[complete] for part in parts)
         if len(y) <= _CLOSED_FORM_ROWS:
             p = closed_form_test(x, y, z).pvalue
         else:

@@ -34,6 +34,9 @@ from condcs.causal._series import (
     check_flag,
     check_series_table,
     in_ranks,
+    level_and_steps,
+    needs_steps,
+    persistent_columns,
 )
 
 EmbeddingOption = int | Embedding | Literal["auto"]
@@ -141,7 +144,8 @@ class EmbeddingChoice(Printable):
     Attributes
     ----------
     lag, order : int
-        The simplest pair whose likelihood is within one standard error of the best.
+        The simplest pair whose likelihood is within one standard error of the best, of two past values at least where
+        the steps of a persistent series are autocorrelated.
     companion : str or None
         The other series whose last value helps most to predict this one, if any does.
     likelihoods : dict
@@ -176,8 +180,9 @@ def select_embeddings(
     A series that is driven by another has a longer memory than its own dynamics: its older values tell of the driver.
     So the other series whose last value helps most, its companion, may help to predict it too. Each candidate has the
     bandwidths, on the past and on the target, that suit it best; of all candidates within one standard error of the
-    best likelihood, the one with the lowest order, then the smallest lag, is chosen. Cost O(V + 2 C) products of
-    min(n, 512)^2 numbers for each of V series and C candidates, 36 pairs of bandwidths each.
+    best likelihood, the one with the lowest order, then the smallest lag, is chosen. The order is at least 2 for a
+    persistent series whose steps are autocorrelated, such as a walk that drifts in one direction for a while. Cost
+    O(V + 2 C) products of min(n, 512)^2 numbers for each of V series and C candidates, 36 pairs of bandwidths each.
 
     Parameters
     ----------
@@ -232,8 +237,9 @@ def common_embedding(
 ) -> Embedding:
     """Choose the lag and order at which regressions on the pasts of all series leave least of the targets.
 
-    The errors, with each row left out of the fit, are averaged over the targets as logarithms; pasts of more columns
-    than a third of the rows are not tried.
+    Regressions are on level and steps of persistent series, as those of the tests are. The errors, with each row left
+    out of the fit, are averaged over the targets as logarithms; pasts of more columns than a third of the rows are not
+    tried.
     """
     columns, indices = sum(one.values.shape[1] for one in variables), range(len(variables))
     links = tuple(Link(i, j) for i in indices for j in indices if i != j)
@@ -249,11 +255,18 @@ def common_embedding(
     if len(candidates) == 1:
         return simplest
     times = times[:ROWS_OF_CHOICE]
-    y = np.hstack([variables[target].values[times] for target in targets])  # (rows, columns of the targets)
+    are_persistent = [persistent_columns(one.values) for one in variables]  # (columns,) each
+    # The last value is an input of every candidate, so that what is left of a step is what is left of the value.
+    steps_or_values = [
+        np.where(are_persistent[target], values[times] - values[times - 1], values[times])
+        for target, values in ((target, variables[target].values) for target in targets)
+    ]
+    y = np.hstack(steps_or_values)  # (rows, columns of the targets)
 
     def error(embedding: Embedding) -> float:
         """Return the mean log squared error over the targets, each row left out of the fit that predicts it."""
-        inputs = np.hstack([one.values[times - step] for one in variables for step in embedding.source_steps])
+        pasts = [[one.values[times - step] for step in embedding.source_steps] for one in variables]
+        inputs = np.hstack([level_and_steps(*past) for past in zip(pasts, are_persistent, strict=True)])
         left_out_errors = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y).left_out
         squared_errors = (left_out_errors**2).mean(axis=0)
         return float(np.log(np.maximum(squared_errors, np.finfo(float).tiny)).mean())
@@ -331,6 +344,9 @@ class EmbeddingSearch:
         errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
         good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
         lag, order = min(good, key=lambda c: (c[1], c[0]))
+        # 4. A step is two values.
+        if order == 1 and len(orders) > 1 and needs_steps(self.variables[target].values):
+            lag, order = lags[0], orders[1]
         return EmbeddingChoice(lag, order, companion, likelihoods, errors)
 
 

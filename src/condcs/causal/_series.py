@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -24,6 +25,15 @@ MissingTimes = Literal["error", "drop"]
 FEWEST_TARGETS = 20
 """Fewest rows (target, past) that a score is computed on, and so that a window of a surrogate has. Fewer leave a
 regression on a few past values hardly any residual; more would refuse short yearly series."""
+
+_PERSISTENT = 0.5
+"""Variance of the steps of a persistent series, as a share of that of its values, is less than this: its
+autocorrelation at one step is above 0.75. The steps of chaotic maps, and of series that soon forget their past, vary
+more."""
+
+CLEAR_CORRELATION = 3.0
+"""Standard errors from which an autocorrelation is clearly not 0: of a hundred that are 0, fewer than one exceeds
+it."""
 
 _UNEVEN, _MOST_UNEVEN = 0.25, 0.05
 """A step that differs from a multiple of the median by more than a quarter of it is uneven; one in 20 may be."""
@@ -474,6 +484,55 @@ class CausalProblem:
         e = self.embedding
         pasts = [self.past(link.target, e.own_steps), *(self.past(z, e.source_steps) for z in link.conditioning_set)]
         return self.past(link.target, (0,)), np.concatenate(pasts, axis=1), self.past(link.source, e.source_steps)
+
+
+def persistent_columns(values: FloatArray) -> BoolArray:
+    """Return which columns of a series are persistent, shape (columns,): their steps vary clearly less than they do.
+
+    Two values of such a column that are one step apart are nearly equal. Of the two as inputs of a regression, the
+    penalty shrinks what tells them apart, which may be all that drives the target; so regressions are on the later
+    value and on the step between them. Columns without two values one step apart are not persistent.
+    """
+    steps = np.diff(values, axis=0)
+    return np.array(
+        [
+            _measured_variance(steps[:, column], if_none=np.inf) < _PERSISTENT * _measured_variance(values[:, column])
+            for column in range(values.shape[1])
+        ]
+    )
+
+
+def needs_steps(values: FloatArray) -> bool:
+    """Whether any column of a series is persistent and the steps of it are clearly autocorrelated.
+
+    Its last value then does not tell its next step, which the step before does. A likelihood of values hardly shows it,
+    because the steps are a small part of them.
+    """
+    steps = np.diff(values, axis=0)[:, persistent_columns(values)]  # (times - 1, persistent columns)
+    for column in range(steps.shape[1]):
+        centred = steps[:, column] - np.nanmean(steps[:, column])
+        products = centred[1:] * centred[:-1]
+        pairs = int(np.isfinite(products).sum())
+        correlation = np.nansum(products) / np.nansum(centred**2) if pairs else 0.0
+        if abs(correlation) * np.sqrt(pairs) > CLEAR_CORRELATION:
+            return True
+    return False
+
+
+def _measured_variance(values: FloatArray, if_none: float = np.nan) -> float:
+    """Return the variance of the values (n,) that are not NaN."""
+    measured = values[np.isfinite(values)]
+    return float(measured.var()) if len(measured) else if_none
+
+
+def level_and_steps(pasts: Sequence[FloatArray], persistent: BoolArray) -> FloatArray:
+    """Return past values, the latest first, as columns; of persistent ones the latest, and the steps up to each.
+
+    `pasts` are (rows, columns) each, and `persistent` is (columns,). Values and steps determine one another, so that
+    to condition on the ones is to condition on the others.
+    """
+    steps = [np.where(persistent, later - earlier, earlier) for later, earlier in pairwise(pasts)]
+    return np.hstack([pasts[0], *steps])
 
 
 def check_rows(problem: CausalProblem) -> None:
