@@ -6,7 +6,8 @@ import pytest
 import condcs
 from condcs._core.errors import DataError, ParameterError
 from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test, select_embeddings
-from condcs.causal._series import grid_indices
+from condcs.causal._conditions import Conditions
+from condcs.causal._series import CausalProblem, Link, check_series_table, grid_indices
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 CS = ConditionalCS(bandwidth=0.7)
@@ -172,6 +173,31 @@ def test_the_rows_that_a_test_did_not_use_were_counted():
     test = causal_test(*in_pieces(values, 500).T, embedding=1, missing="drop", rng=0)
     assert test.details["rows_used"] == 880
     assert test.sizes == (880,)
+
+
+@pytest.mark.parametrize("season", [40, 180, 222])
+def test_a_season_reached_into_the_piece_before(season):
+    """Pieces of 120 times, 180 apart, show a season of 40 steps, and not whether one of 180 or 222 is due to them."""
+    values = np.random.default_rng(0).normal(size=(1740, 2))
+    for t in range(season, 1740):
+        values[t] += 0.8 * values[t - season]
+    values[np.arange(1740) % 180 >= 120] = np.nan
+    pair = tuple(check_series_table("series", values, "drop"))
+    found = Conditions(CausalProblem(pair, Embedding(1), (Link(0, 1),)))._season(1)
+    if season < 120:
+        assert found == (season,)
+    else:
+        assert max(found, default=0) < 120
+
+
+def test_a_season_goes_on_across_lost_values_and_weekends():
+    """Of seven days two are never measured, and a season of seven is seen all the same."""
+    values = np.random.default_rng(0).normal(size=(700, 2))
+    for t in range(7, 700):
+        values[t] += 0.8 * values[t - 7]
+    values[np.arange(700) % 7 >= 5] = np.nan
+    pair = tuple(check_series_table("series", values, "drop"))
+    assert Conditions(CausalProblem(pair, Embedding(1), (Link(0, 1),)))._season(1) == (7,)
 
 
 def test_a_helper_that_few_rows_have_is_not_conditioned_on():

@@ -49,7 +49,12 @@ not cost it most of its rows: between pieces far apart a value so many steps bac
 
 _LONGEST_SEASON = 0.25
 """Longest season that is looked for, as a share of the times with a target: an estimate needs several of them. Times
-between pieces are not counted, so that a longer pause does not make room for longer seasons."""
+between pieces are not counted, so that a longer pause does not make room for longer seasons, which are shorter than the
+longest piece in any case."""
+
+_SHORTEST_PAUSE = 20
+"""Times without a value, one after the other, that end a piece. Lost values and weekends of daily series do not: a
+season goes on across them."""
 
 _MOST_SMOOTHERS = 8
 """Sets of past values of which the regressions are kept: conditional links all have the same one."""
@@ -173,12 +178,12 @@ class Conditions:
     def _season(self, target: int) -> tuple[int, ...]:
         """Return the one step at which what the own past leaves of the target is most autocorrelated.
 
-        None, as an empty tuple, if it is clearly autocorrelated nowhere.
+        None, as an empty tuple, if it is clearly autocorrelated nowhere. Only values of the same piece are compared.
         """
         if target not in self._seasons:
             problem, own_past = self.problem, self._own_past(target)
-            unexplained = _at_target_times(problem, self.residuals(target, own_past))
-            correlations, pairs = _autocorrelations(unexplained, _longest_season(problem))  # both (steps,)
+            unexplained, longest = _pieces_apart(problem, self.residuals(target, own_past))
+            correlations, pairs = _autocorrelations(unexplained, longest)  # both (steps,)
             # In standard errors: a few pairs of values are correlated by chance.
             heights = np.where(correlations > 0, correlations, 0.0) * np.sqrt(pairs)  # (steps,)
             for step, pair_count in enumerate(pairs, start=1):
@@ -323,6 +328,26 @@ def _at_target_times(problem: CausalProblem, rows: FloatArray) -> FloatArray:
     grid_values = np.full((len(problem.series[0]), rows.shape[1]), np.nan)
     grid_values[problem.times] = rows
     return grid_values
+
+
+def _pieces_apart(problem: CausalProblem, rows: FloatArray) -> tuple[FloatArray, int]:
+    """Put a value for each target on a grid on which the pieces are too far apart for a season to join them.
+
+    Return also the number of steps below which seasons are looked for: no season is as long as the longest piece. What
+    a value has in common with one of an earlier piece may be due to the choice of the pieces.
+    """
+    times = problem.times  # (rows,)
+    # Each hole also takes as many targets as the past is long.
+    skipped = np.diff(times, prepend=times[0] - 1) - 1  # (rows,)
+    piece = np.cumsum(skipped >= _SHORTEST_PAUSE + problem.embedding.reach)  # (rows,), from 0
+    first_rows = np.flatnonzero(np.diff(piece, prepend=-1))
+    last_rows = np.append(first_rows[1:], len(times)) - 1
+    longest_piece = int((times[last_rows] - times[first_rows] + 1).max())
+    longest = max(2, min(_longest_season(problem), longest_piece))
+
+    grid_values = np.full((len(problem.series[0]) + longest * int(piece[-1]), rows.shape[1]), np.nan)
+    grid_values[times + longest * piece] = rows
+    return grid_values, longest
 
 
 def spectral_line(values: FloatArray) -> float | None:
