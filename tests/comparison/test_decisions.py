@@ -308,6 +308,41 @@ def test_y_was_said_to_scatter_less_where_no_view_of_the_test_sees_it():
     assert "scatters" not in unseen.verdict
 
 
+@pytest.mark.parametrize("value", [500.0, 1e6])
+def test_one_row_that_decided_on_every_size_was_not_named(value):
+    """A shift by .3, and one y of 500: the average was .85 (-1.18 to 2.89), "up in some places and down in others"."""
+    before, now = month(0, rows=500), month(1, rows=500, shift=0.3)
+    now.loc[17, "price"] = value
+    found = condcs.compare(before, now, **OPTIONS)
+    (note,) = found.notes
+    assert note.startswith("Row 18 of current (DataFrame) carries ")
+    assert f"There price is {value:,.0f}; half of all rows lie between -0." in note
+    assert "up in some places" not in found.verdict
+    assert "standard deviation 0 " not in found.verdict
+    row = found.to_dict()["effects"][0]["influential_row"]
+    assert (row["table"], row["line"], row["column"], row["value"]) == ("current", 18, "price", value)
+    assert row["share_of_variance"] > 0.9
+    clean = condcs.compare(before, month(1, rows=500, shift=0.3), **OPTIONS)
+    assert clean.effects[0].influential is None
+    assert not clean.notes
+
+
+def test_an_influential_row_is_named_by_its_line_in_the_file(tmp_path):
+    """Lines of a file count its header, and rows that were dropped; the group of a table keeps its lines."""
+    now = month(1, rows=300).assign(month="now")
+    now.loc[17, "price"] = 500.0
+    now.loc[3, "area"] = np.nan
+    both = pd.concat([month(0, rows=300).assign(month="before"), now], ignore_index=True)
+    paths = tmp_path / "before.csv", tmp_path / "now.csv"
+    for path, name in zip(paths, ("before", "now"), strict=True):
+        both[both.month == name].to_csv(path, index=False)
+    options = {**OPTIONS, "missing": "drop"}
+    found = condcs.compare(*paths, **options)
+    assert any(note.startswith("Line 19 of ") for note in found.notes), found.notes
+    grouped = condcs.compare_groups(both, group="month", **options)
+    assert any("Row 318 of " in note for note in grouped.all_notes), grouped.all_notes
+
+
 def uncertain(size, spread, *, detectable=0.1, **limits):
     """Return a comparison that changed, with a size and a spread of which no interval excludes 0."""
     found = condcs.compare(month(0), month(1, shift=1), **OPTIONS)

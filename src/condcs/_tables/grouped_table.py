@@ -99,10 +99,11 @@ class GroupedTable:
             short_of_memory=any(account.short_of_memory for account in accounts),
             gaps_by_input=tuple(_gaps_together(accounts).items()),
             required=accounts[0].required,
+            unit=accounts[0].unit,
         )
         present_columns = [column for column in columns if column is not None]
         weights, clusters = joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
-        return Encoded(present_columns, account, weights, clusters)
+        return Encoded(present_columns, account, weights, clusters, joined([sample.lines for sample in samples]))
 
 
 def _gaps_together(accounts: Sequence[Account]) -> Counter[str]:

@@ -9,7 +9,7 @@ arrays all the way, never lists of rows. Which names and patterns mean which col
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
@@ -144,6 +144,7 @@ class Account:
     short_of_memory: bool
     gaps_by_input: tuple[tuple[str, int], ...] = ()  # inputs whose gaps count as values, and in how many rows
     required: tuple[str, ...] = ()  # columns whose gaps dropped rows; empty: any column compared
+    unit: str = "row"  # in which lines are counted
     copies: int = 0  # rows used that repeat others exactly, if they are many and not to be expected
 
     @property
@@ -175,16 +176,20 @@ class Pair(ByValue):
     weights_q: FloatArray | None = None
     clusters_p: IntArray | None = None  # what each row belongs to; the same number is the same in both tables
     clusters_q: IntArray | None = None
+    # Where each row stands in its table (n,), counted in `Account.unit`: no part of what is compared.
+    lines_p: IntArray | None = field(default=None, compare=False)
+    lines_q: IntArray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A table as numbers; weights and clusters are those of `Pair`."""
+    """A table as numbers; weights, clusters and lines are those of `Pair`."""
 
     columns: list[FloatArray]  # inputs, then responses: numbers, days or codes; NaN are gaps
     account: Account
     weights: FloatArray | None = None
     clusters: IntArray | None = None
+    lines: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -336,13 +341,14 @@ def encode_samples(wanted: Wanted, samples: Sequence[tuple[Table, Sample]], opti
             short_of_memory=sample.short_of_memory,
             gaps_by_input=tuple((name, count) for name, count in as_values if count) if gaps_are_values else (),
             required=tuple(wanted.required) if gaps_are_values else (),
+            unit=table.unit,
         )
         weights = clusters = None
         if wanted.weights is not None:
             weights = _weights(sample.columns[indices[wanted.weights]], table, sample, options)
         if wanted.cluster is not None:
             clusters = _clusters(sample.columns[indices[wanted.cluster]], cluster_numbers)
-        tables.append(Encoded(encoded, account, weights, clusters))
+        tables.append(Encoded(encoded, account, weights, clusters, sample.lines))
     return EncodedTables(wanted, columns, tables, notes, left_out)
 
 
@@ -386,6 +392,8 @@ def make_pair(encoded: EncodedTables, reference: Encoded, current: Encoded) -> P
         weights_q=current.weights,
         clusters_p=reference.clusters,
         clusters_q=current.clusters,
+        lines_p=reference.lines,
+        lines_q=current.lines,
     )
 
 

@@ -22,6 +22,7 @@ from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import Pair, ReadOptions, as_keys, read_pair
 from condcs._tables.sources import Columns, MissingCells, TableOptions
+from condcs.comparison._influential_rows import influential_row_notes
 from condcs.comparison._label_combinations import check_labels_meet, label_notes
 from condcs.comparison._loss_columns import PREDICTED, Losses, loss_column, split_losses, with_predictions
 from condcs.comparison._result import Comparison, Limits
@@ -264,7 +265,12 @@ def compare_pair(
         alpha,
         n_resamples,
         seed,
-        notes=(*pair.notes, *label_notes(pair), *_notes_of_warnings(collected)),
+        notes=(
+            *pair.notes,
+            *label_notes(pair),
+            *influential_row_notes(pair, sizes.effects),
+            *_notes_of_warnings(collected),
+        ),
         limits=Limits() if limits is None else limits,
         row_dependence=row_dependence,
     )

@@ -21,6 +21,7 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
+from condcs.comparison._influential_rows import located_row
 from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import ChangeSizes, Location, ViewsOutcome, response_summary
 from condcs.comparison._wording import BEFORE_AND_NOW, Passage, all_passages, as_text, verdict_words
@@ -276,7 +277,7 @@ class Comparison(ByValue, Reported):
             "inputs": _outcome_fields(self.inputs),
             "relation": _outcome_fields(self.relation),
             "row_dependence": self.row_dependence.to_dict(),
-            "effects": [effect.to_dict() for effect in self.effects],
+            "effects": [_effect_fields(pair, effect) for effect in self.effects],
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
             "response": _summary_fields(self.response),
             "response_rows": "all" if self.has_all_rows else "used",
@@ -318,6 +319,11 @@ def _account_fields(account: Account) -> dict[str, Any]:
         "gaps_as_values": dict(account.gaps_by_input),
         "used": account.used,
     }
+
+
+def _effect_fields(pair: Pair, effect: Effect) -> dict[str, Any]:
+    row = located_row(pair, effect)
+    return {**effect.to_dict(), "influential_row": None if row is None else row.to_dict()}
 
 
 def _outcome_fields(outcome: ViewsOutcome) -> dict[str, Any]:

@@ -462,19 +462,22 @@ def measure_sizes(
     effects = []
     for column, values in zip(pair.y, y.T, strict=True):
         by_boxes = None if column.is_category else boxwise_change(adjustment, values, rng).of_rows(rows)
-        effects.append(
-            measure_effect(
-                column.name,
-                support,
-                _measured_columns(column, values[rows]),
-                numeric=not column.is_category,
-                by_boxes=by_boxes,
-                implied=_implied(regions, column),
-                confidence_level=1 - level,
-                alpha=level,
-                rng=rng,
-            )
+        effect = measure_effect(
+            column.name,
+            support,
+            _measured_columns(column, values[rows]),
+            numeric=not column.is_category,
+            by_boxes=by_boxes,
+            implied=_implied(regions, column),
+            confidence_level=1 - level,
+            alpha=level,
+            rng=rng,
         )
+        if effect.influential is not None:
+            # Its number among the rows that were measured is one among all.
+            of_all = effect.influential._replace(row=int(rows[effect.influential.row]))
+            effect = replace(effect, influential=of_all)
+        effects.append(effect)
     loss_change = None
     if losses is not None:
         loss = np.concatenate(losses)[rows]  # (n,)

@@ -261,12 +261,18 @@ def effect_words(
         if _is_plural(column):
             sentences.append(f"{response} differ by about {_with_unit(column, value)} ({low} to {high})")
         else:
-            where = ", up in some places and down in others"
+            # With a longer interval of the average it may as well be up everywhere.
+            is_up_and_down = average is not None and size.low > max(-average.low, average.high)
+            where = ", up in some places and down in others" if is_up_and_down else ""
             sentences.append(f"{response} differs by about {_with_unit(column, value)} ({low} to {high}){where}")
     spread = effect.spread
     if spread is not None and spread_seen and _excludes_zero(spread.change):
         more = "more" if spread.change.value > 0 else "less"
-        in_first, in_second = alike(spread.reference, spread.current, length=spread.change.high - spread.change.low)
+        # Two digits of each at least: none is 0 beside a much larger one.
+        length = spread.change.high - spread.change.low
+        in_first, in_second = (
+            alike(value, length=min(length, value))[0] for value in (spread.reference, spread.current)
+        )
         deviation = f"standard deviation {in_first} {sides[0]}, {in_second} {sides[1]}"
         sentences.append(f"{'it' if sentences else column.name} scatters {more} ({deviation})")
     return sentences
