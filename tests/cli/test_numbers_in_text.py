@@ -54,7 +54,7 @@ def decimal_commas(values):
 def test_a_column_of_numbers_does_not_silently_become_a_category(tmp_path, frame, write, words):
     paths = both(tmp_path, frame.assign(a=write(frame["a"])))
     with pytest.raises(DataError, match=words):
-        read_pair(*paths, ReadOptions(y=["y"]))
+        read_pair(*paths, ReadOptions(y=["y"], unusable="error"))
 
 
 def test_decimal_commas_are_read_where_they_are_named(tmp_path, frame):
@@ -106,7 +106,7 @@ def test_a_mixed_column_is_a_category_with_a_note(tmp_path, frame):
 def test_bad_columns_are_all_told_in_one_message(tmp_path, frame):
     bad = frame.assign(a=decimal_commas(frame["a"]), b=["?" if i == 2 else i for i in range(40)])
     with pytest.raises(DataError, match=r"2 columns cannot be used\. \(1\) column 'a' .* \(2\) column 'b'"):
-        read_pair(*both(tmp_path, bad), ReadOptions(y=["y"]))
+        read_pair(*both(tmp_path, bad), ReadOptions(y=["y"], unusable="error"))
     with pytest.raises(ValueError, match="got 'c', 'd'"):
         read_pair(*both(tmp_path, frame), ReadOptions(y=["y"], x=["c,d"]))
 
@@ -116,7 +116,7 @@ def test_the_line_counts_blank_lines_and_lines_within_quotes(tmp_path):
     rows = "".join(f"{i},{i % 3},{i % 7}.5\n" for i in range(20))
     path.write_text(f'\na,"b\nc",y\n\n{rows}?,1,2\n')
     with pytest.raises(DataError, match=r"the first '\?' in line 25 of"):
-        read_pair(str(path), str(path), ReadOptions(y=["y"]))
+        read_pair(str(path), str(path), ReadOptions(y=["y"], unusable="error"))
 
 
 def test_causal_counts_the_cells_that_are_no_numbers(tmp_path, frame):

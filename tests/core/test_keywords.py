@@ -127,9 +127,9 @@ def test_missing_and_max_rows_of_groups():
 
 
 def test_an_option_of_tables_is_given_once():
-    tables = condcs.TableOptions(missing="as-value")
+    tables = condcs.TableOptions(missing="error")
     with pytest.raises(
-        ParameterError, match=r"compare: `missing` must be given once, got 'drop' and, in `tables`, 'as-"
+        ParameterError, match=r"compare: `missing` must be given once, got 'drop' and, in `tables`, 'error'"
     ):
         condcs.compare(month(1, 0), month(1, 1), y="y", missing="drop", tables=tables)
     with pytest.raises(ParameterError, match=r"`missing` must be one of"):

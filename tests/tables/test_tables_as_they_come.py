@@ -307,7 +307,22 @@ def test_commas_that_may_separate_thousands_are_not_read():
     reference, current = frame(seed=1), frame(seed=2)
     reference["a"], current["a"] = [f"{1 + i % 9}.5" for i in range(60)], [f"{1 + i % 9},200" for i in range(60)]
     with pytest.raises(DataError, match="'a' holds numbers, except for 60 of 120 cells, the first '1,200'"):
-        pair_of(reference, current)
+        pair_of(reference, current, unusable="error")
+
+
+def test_numbers_with_a_few_other_cells_are_left_out_with_what_would_keep_them():
+    """As a category the column would answer another question, and as gaps its cells would be guessed at."""
+    cells = ["?" if i % 30 == 3 else f"{i % 7}.5" for i in range(60)]
+    pair = pair_of(frame(b=cells), frame(b=cells))
+    assert names(pair) == ["a"]
+    assert left_out(pair)["b"].startswith("numbers, except for 4 of 120 cells, the first '?' in row 4 of reference")
+    assert "gaps='?'" in left_out(pair)["b"]
+
+
+def test_a_running_number_is_an_input_where_nothing_else_varies():
+    """Better than nothing to condition on."""
+    tables = [frame(seed=s, a=1.0, number=np.arange(60)) for s in (1, 2)]
+    assert names(pair_of(*tables)) == ["number"]
 
 
 def test_types_that_differ_are_named():

@@ -58,8 +58,8 @@ NAMES_HERE: dict[str, tuple[str, ...]] = {
 
 FIELDS_OF_TABLES = frozenset(
     {
-        "format", "encoding", "decimal", "gaps", "memory", "missing", "category", "number", "weights", "cluster",
-        "max_rows", "time_budget",
+        "format", "encoding", "decimal", "gaps", "memory", "missing", "unusable", "category", "number", "weights",
+        "cluster", "max_rows", "time_budget",
     }
 )  # fmt: skip
 """Fields of `condcs.TableOptions`, the value of the option `tables`."""

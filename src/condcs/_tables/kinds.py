@@ -216,6 +216,12 @@ def describe_columns(columns: Sequence[Column]) -> list[str]:
 
 def remedy_for_texts(texts: Iterable[str], points: bool, decimal: DecimalSign) -> str:
     """Return what can be done about cells that are not numbers, as a sentence without its full stop."""
+    advice = advice_for_texts(texts, points, decimal)
+    return advice[:1].upper() + advice[1:]
+
+
+def advice_for_texts(texts: Iterable[str], points: bool, decimal: DecimalSign) -> str:
+    """Return what can be done about cells that are not numbers, as the end of a sentence."""
     texts = list(texts)
     marks = [text for text in texts if not written_otherwise(text)]
     commas = [text for text in texts if _COMMA.fullmatch(text)]
@@ -240,8 +246,7 @@ def remedy_for_texts(texts: Iterable[str], points: bool, decimal: DecimalSign) -
         advice.append("correct these cells")
     elif marks:
         advice.append(f"pass {table_setting('gaps', ','.join(marks))} if that means a missing value")
-    sentence = "; ".join(advice)
-    return sentence[:1].upper() + sentence[1:]
+    return "; ".join(advice)
 
 
 def written_otherwise(text: str) -> bool:
@@ -476,10 +481,15 @@ def _not_numbers(column: Column, samples: Sequence[Cells], total: int, *, catego
             if category is False
             else (f"column {name!r} holds {holds}", f"pass {setting('category', name)} if it is a category")
         )
-        raise DataError(
+        points = have_points(samples)
+        message = (
             f"{rule} {n_unread:,} of {total:,} cells, {first}. "
-            f"{remedy_for_texts(texts, have_points(samples), decimal)}, or {otherwise}."
+            f"{remedy_for_texts(texts, points, decimal)}, or {otherwise}."
         )
+        if category is False:
+            raise DataError(message)
+        advice = advice_for_texts(texts, points, decimal)
+        raise UnusableInput(message, f"{holds} {n_unread:,} of {total:,} cells, {first}; {advice}")
     _check_alike(name, samples, decimal, where)
     if n_unread == total:
         return ""
@@ -663,7 +673,9 @@ def derive_inputs(
         for index, column in enumerate(columns)
         if column.name not in asked_for and column.kind == "number" and all(map(_is_running, values[index]))
     }
-    if len(running) == len(columns):
+    others = [index for index in range(len(columns)) if index not in running]
+    if not any(each.varies for index in others for each in derive(columns[index], values[index])):
+        # Better a number of rows than nothing to condition on.
         running = set()
     for index, column in enumerate(columns):
         name = column.name

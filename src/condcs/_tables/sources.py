@@ -23,7 +23,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -176,6 +176,12 @@ class TableOptions(FileOptions):
             check_integer("max_rows", self.max_rows, FEWEST_TABLE_ROWS)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
+
+    def __repr__(self) -> str:
+        """Show what differs from the defaults."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        shown = [f"{name}={value!r}" for name, (value, default) in values.items() if value != default]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class TableBatch:
