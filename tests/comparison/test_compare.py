@@ -219,7 +219,7 @@ def test_the_picture_is_of_the_input_that_tells_most(found):
 
 def test_numbers_in_text_are_read_as_told(frames):
     texts = [frame.assign(area=[f"{a:.2f}".replace(".", ",") for a in frame.area]) for frame in frames]
-    with pytest.raises(CondcsError, match=r"Pass tables=TableOptions\(decimal=','\)"):
+    with pytest.raises(CondcsError, match=r"pass tables=TableOptions\(decimal=','\)"):
         condcs.compare(*texts, y="price", x="area", **QUICK)
     ours = condcs.compare(*texts, y="price", x="area", tables=TableOptions(decimal=","), **QUICK)
     assert ours.pair.xp[0, 0] == round(frames[0].area[0], 2)
