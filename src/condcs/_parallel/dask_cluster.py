@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from condcs._core.errors import CondcsError, ParameterError
+from condcs._core.version import condcs_version
 from condcs._core.vocabulary import named
 from condcs._parallel.spreading import Shared, Workers, answer
 
@@ -170,19 +170,16 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _version() -> str:
-    return str(sys.modules["condcs"].__version__)
-
-
 def _check_versions(client: Any) -> None:
+    version = condcs_version()
     try:
-        versions = client.run(_version)
+        worker_versions = client.run(condcs_version)
     except ImportError as error:
-        raise ClusterError(f"Dask workers must have condcs {_version()} installed: {_first_line(error)}.") from None
-    wrong = sorted({version for version in versions.values() if version != _version()})
+        raise ClusterError(f"Dask workers must have condcs {version} installed: {_first_line(error)}.") from None
+    wrong = sorted({other for other in worker_versions.values() if other != version})
     if wrong:
         raise ClusterError(
-            f"Dask workers must have condcs {_version()} installed, got {', '.join(wrong)}. Install the same version "
+            f"Dask workers must have condcs {version} installed, got {', '.join(wrong)}. Install the same version "
             "on all of them."
         )
 

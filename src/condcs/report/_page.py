@@ -20,11 +20,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-import condcs
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, ShapeError
 from condcs._core.files import atomic_write, writing
 from condcs._core.printable import Printable
+from condcs._core.version import condcs_version
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
@@ -263,7 +263,7 @@ def versions(packages: Sequence[str] = PACKAGES) -> str:
             partners.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             continue
-    return f"Made by condcs {condcs.__version__} with {', '.join(partners)}."
+    return f"Made by condcs {condcs_version()} with {', '.join(partners)}."
 
 
 def _escape(value: Any) -> str:
