@@ -7,7 +7,7 @@ import pytest
 
 import condcs
 from condcs._core.arrays import NUMPY, backend_of
-from condcs._core.errors import BandwidthError, ParameterError
+from condcs._core.errors import BandwidthError, DataError, ParameterError
 from condcs._kernels.bandwidths import BANDWIDTH_RULES, BandwidthRuleName, RuleWidths
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.named_kernels import NAMED_KERNELS, KernelName, NamedKernel, check_kernel, kernel_of_widths
@@ -22,6 +22,8 @@ YP, YQ = RNG.normal(size=12), RNG.normal(size=8)
 def exponents(name, values, *, by_column=False):
     option = check_kernel("kernel_x", (name,) * 3 if by_column else name)
     widths = None if NAMED_KERNELS[name].of_labels else WIDTHS
+    if NAMED_KERNELS[name].similarities is not None:
+        widths = np.array([0.2, 0.01, 0.9])
     backend = backend_of(values)
     kernel = kernel_of_widths(option, widths, values, backend)
     return kernel, backend.to_numpy(kernel.block(slice(None), slice(None)))
@@ -88,7 +90,7 @@ def test_a_kernel_of_ones_own_is_a_class_and_a_row(monkeypatch):
         return np.exp(-squares[..., 1]) / ((1 + squares[..., 0]) * (1 + squares[..., 2]))
 
     assert mixed == pytest.approx(condcs.conditional_cs(p, YP, q, YQ, kernel_x=as_mixed_function), rel=1e-10)
-    with pytest.raises(ParameterError, match="'delta', 'rational'"):
+    with pytest.raises(ParameterError, match="'delta', 'aitchison-aitken', 'rational'"):
         condcs.conditional_cs(p, YP, q, YQ, kernel_x="rationnal")
 
 
@@ -101,6 +103,66 @@ def test_a_bandwidth_rule_of_ones_own_is_a_function_and_a_row(monkeypatch):
     assert by_rule == pytest.approx(condcs.conditional_cs(p, YP, q, YQ, bandwidth_x=expected), rel=1e-12)
     with pytest.raises(BandwidthError, match="constant"):
         condcs.bandwidth(p * [1, 0, 1], q * [1, 0, 1], rule="range")
+
+
+def similarities_by_hand(rows):
+    """1 / (1 + C m): m is the mean number of other rows with the same labels in all columns, C that of labels."""
+    counterparts = np.mean([sum((row == other).all() for other in rows) - 1 for row in rows])
+    return np.array([1 / (1 + len(set(column)) * counterparts) for column in rows.T])
+
+
+def test_labels_borrow_strength_as_aitchison_and_aitken_say():
+    """Against a dense product over columns; the share of other labels falls as rows have more counterparts."""
+    rng = np.random.default_rng(3)
+    for n, labels in ((20, (2, 3, 4)), (60, (2, 70, 3)), (200, (3,))):
+        rows = np.column_stack([rng.integers(0, k, n) for k in labels]).astype(float)
+        y = rng.normal(size=n)
+        similarities = similarities_by_hand(rows)
+
+        def dense(a, b, r=similarities):
+            return np.where(a[:, None] == b, 1.0, r).prod(-1)
+
+        p, q = rows[: n // 2], rows[n // 2 :]
+        data = p, y[: n // 2], q, y[n // 2 :]
+        found = condcs.conditional_cs(*data, kernel_x="aitchison-aitken")
+        assert found == pytest.approx(condcs.conditional_cs(*data, kernel_x=dense), rel=1e-10)
+        assert condcs.cs(p, q, kernel="aitchison-aitken") == pytest.approx(condcs.cs(p, q, kernel=dense), rel=1e-9)
+        # lambda = s (C - 1) / C of the mass goes to C - 1 other labels, s = 1 / (1 + m).
+        n_labels = len(set(rows[:, 0]))
+        share = (n_labels - 1) * similarities[0] / (1 + (n_labels - 1) * similarities[0])
+        counterparts = (1 / similarities[0] - 1) / n_labels
+        assert share == pytest.approx((n_labels - 1) / n_labels / (1 + counterparts))
+
+
+def test_one_column_of_labels_with_many_rows_is_compared_by_equality():
+    """With 1,000 rows of 3 labels another label counts 1 / 1,000: the divergence is that of equality to 1%."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 3, 1000)
+    y = rng.normal(size=1000) + np.where(np.arange(1000) < 500, label, -label)
+    data = label[:500], y[:500], label[500:], y[500:]
+    by_equality = condcs.conditional_cs(*data, kernel_x="delta")
+    assert condcs.conditional_cs(*data, kernel_x="aitchison-aitken") == pytest.approx(by_equality, rel=0.01)
+
+
+def test_labels_that_borrow_strength_are_not_split_into_blocks():
+    """Sampled sums visit rows of other labels as well; with every row an anchor they are exact."""
+    rng = np.random.default_rng(5)
+    labels, numbers, y = rng.integers(0, 3, (300, 2)), rng.normal(size=300), rng.normal(size=300)
+    x = np.column_stack([labels, numbers])
+    data = x[:150], y[:150], x[150:], y[150:]
+    options = {"kernel_x": ["aitchison-aitken", "aitchison-aitken", "gaussian"]}
+    sampled = condcs.conditional_cs(*data, **options, method=condcs.Sampled(relative_error=1e-6))
+    assert float(sampled) == pytest.approx(condcs.conditional_cs(*data, **options), rel=1e-6)
+
+
+def test_kernels_that_count_labels_are_refused_where_these_are_not_known():
+    labels = np.arange(20) % 3
+    with pytest.raises(ParameterError, match="for data in chunks"):
+        condcs.chunked_divergence((labels, YP), (labels, YQ), measure="conditional_cs", kernel_x="aitchison-aitken")
+    jax = pytest.importorskip("jax")
+    of_labels = jax.jit(lambda x: condcs.cs(x, x, kernel="aitchison-aitken"))
+    with pytest.raises(DataError, match="inside jax"):
+        of_labels(jax.numpy.asarray(labels * 1.0))
 
 
 def test_kernels_by_column_skip_the_widths_of_labels():

@@ -11,7 +11,7 @@ import numpy as np
 
 from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
 from condcs._core.checks import Parts, PresentRows, check_choice, numpy_parts
-from condcs._core.errors import OverlapWarning, ParameterError, ShapeError, public, warn_caller
+from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._core.progress import part_of_the_work
 from condcs._core.settings import one_blas_thread
@@ -143,7 +143,9 @@ def conditional_test(
         Whether to show a progress bar. Without one, a `CostWarning` says so if the test is going to take longer than
         two minutes, as estimated from its first steps.
     **options
-        Options of the measure: bandwidths, kernels, ``estimator``, ``k``, ``regularization``. Plain ``bandwidth`` sets
+        Options of the measure: bandwidths, kernels, ``estimator``, ``k``, ``regularization``. Labels in x, of columns
+        with the kernel "delta", borrow strength from one another, as "aitchison-aitken" says in `conditional_cs`: rows
+        are compared even if none has the same labels in all columns as one of the other sample. ``bandwidth`` sets
         both bandwidths; ``bandwidth="aggregate"`` combines several multiples of the median bandwidths of the measure
         alone.
 
@@ -204,7 +206,7 @@ def conditional_test(
             samples = TestedSamples(tested, x_parts, y_parts, rows)
             return conditional_test_by_views(samples, resampling, propensity=propensity)
         pools = tested.pools(x_parts, y_parts)
-        _warn_of_absent_labels(pools.first)
+        _check_labels_meet(pools.first)
         draw, diagnostics = _relabelling(null, pools.first, propensity, resampling.rng)
         return run_test(pools, draw, null, diagnostics, resampling)
 
@@ -279,7 +281,7 @@ def _prepare_views(
     # 1. Check the samples and pool them. Bandwidths on y must be those of the adjusted response, so that they wait.
     options = with_placeholder_width_of_y(tested.options) if tested.measure.gram else tested.options
     pool = replace(tested, options=options).pool(samples.x, samples.y, rows.weights)
-    _warn_of_absent_labels(pool)
+    _check_labels_meet(pool)
     x, y = pooled_variables(pool)
     inputs, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))  # (n, d) and (n, c)
     clusters = checked_clusters(rows.clusters, pool.sizes)
@@ -356,23 +358,28 @@ def _relabelling(
     return partial(fitted.draw, rng=rng), fitted.diagnostics
 
 
-def _warn_of_absent_labels(pool: MeasuredPool) -> None:
-    """Say how many rows have labels, as x, that some other sample does not have: alone, or in this combination."""
+def _check_labels_meet(pool: MeasuredPool) -> None:
+    """Refuse samples without a label in common; say how many rows have labels, as x, that some sample does not have."""
     x, _ = pooled_variables(pool)
     if not any(x.labels):
         return
     overlap = label_overlap(np.asarray(x.values), x.labels, pool.labels, len(pool.sizes))
-    if overlap.matched.all():
+    if overlap.columns_apart:
+        raise OverlapError(
+            f"the samples must overlap: column {x.names[overlap.columns_apart[0]]!r} of x has no label that occurs in "
+            "both of two samples, so there is nothing to compare. Check that both use the same categories, or leave "
+            "the column out."
+        )
+    is_matched = overlap.matched_by_column
+    if is_matched.all():
         return
-    rows, count = overlap.unmatched, len(overlap.matched)
-    what = "a label" if overlap.columns_alone else "a combination of labels"
-    if overlap.columns_alone and len(overlap.columns) > 1:
-        what = "a label, or a combination of labels,"
+    rows, count = int((~is_matched).sum()), len(is_matched)
     words = (
-        f"in {rows:,} of {counted(count, 'row')} x has {what} that another sample does not have; such rows add nothing "
-        f"to the divergence from it. Columns of x with labels: {', '.join(map(str, overlap.columns))}."
+        f"in {rows:,} of {counted(count, 'row')} x has a label that another sample does not have; such rows are "
+        f"compared with rows of other labels. Columns of x with such labels: "
+        f"{', '.join(map(str, overlap.columns_alone))}."
     )
-    warn_caller(OverlapWarning(words, rows=rows, of_rows=count, columns=overlap.columns))
+    warn_caller(OverlapWarning(words, rows=rows, of_rows=count, columns=overlap.columns_alone))
 
 
 def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:

@@ -605,7 +605,7 @@ def copy_statistic(
 
 def _scaled(variable: KernelVariable, role: str) -> FloatArray:
     """Return the values of a variable in units of its bandwidths."""
-    if variable.widths is None or np.isnan(variable.widths).any():
+    if variable.widths is None or variable.option.label_columns(len(variable.variable.names)):
         raise ParameterError(
             f'`kernel_{role}` must be "gaussian" for another measure than conditional_cs, which works on numbers. '
             f"Use {setting('measure', 'conditional_cs')} for labels and other kernels."

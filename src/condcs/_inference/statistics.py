@@ -24,6 +24,7 @@ from condcs._core.settings import current_settings
 from condcs._core.vocabulary import named, setting
 from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.low_rank import pseudo_inverse
+from condcs._kernels.named_kernels import borrowing
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._measures.bregman import bregman_pairs
 from condcs._measures.formulas import (
@@ -33,7 +34,15 @@ from condcs._measures.formulas import (
     linear_interaction,
     linear_pooled_interaction,
 )
-from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem, refuse_both, regrouped
+from condcs._measures.inputs import (
+    ConditionalProblem,
+    KernelVariable,
+    MarginalProblem,
+    NumericProblem,
+    Problem,
+    refuse_both,
+    regrouped,
+)
 from condcs._measures.neighbours import joint_and_marginal_points
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.many_rows import drawn_anchors, over_rows, total
@@ -130,13 +139,17 @@ class MeasuredPool:
     @property
     def widths(self) -> dict[str, FloatArray]:
         """Bandwidths that are used."""
+        by_option = {option: variable.widths for option, variable in self.kernel_variables.items()}
+        return {option: widths for option, widths in by_option.items() if widths is not None}
+
+    @property
+    def kernel_variables(self) -> dict[str, KernelVariable]:
+        """Variables with kernels, by the name of the option that sets their bandwidths."""
         if isinstance(self.problem, ConditionalProblem):
-            by_option = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
-        elif isinstance(self.problem, MarginalProblem):
-            by_option = {"bandwidth": self.problem.y.widths}
-        else:
-            by_option = {}
-        return {name: widths for name, widths in by_option.items() if widths is not None}
+            return {"bandwidth_x": self.problem.x, "bandwidth_y": self.problem.y}
+        if isinstance(self.problem, MarginalProblem):
+            return {"bandwidth": self.problem.y}
+        return {}
 
     @property
     def magnitude(self) -> float:
@@ -194,7 +207,10 @@ class TestedMeasure:
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any], *, takes_x: bool) -> TestedMeasure:
-        """Choose a measure of x and y, or of y alone; plain `bandwidth` sets those of x and y."""
+        """Choose a measure of x and y, or of y alone; plain `bandwidth` sets those of x and y.
+
+        Labels in x borrow strength from one another.
+        """
         fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
         first = "conditional_cs" if takes_x else "cs"
         measure = MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
@@ -205,6 +221,8 @@ class TestedMeasure:
                 f"{named(unknown[0])} must be an option of the test or of {measure.name!r}. Those of the measure are "
                 f"{', '.join(sorted(allowed))}."
             )
+        if measure.gram and "kernel_x" in options:
+            options = {**options, "kernel_x": borrowing(options["kernel_x"])}
         if not takes_x or "bandwidth" not in options:
             return cls(measure, options)
         refuse_both([name for name in ("bandwidth_x", "bandwidth_y") if name in options])
@@ -233,12 +251,14 @@ class TestedMeasure:
                 "Leave it out."
             )
         medians = self._with(dict.fromkeys(self.aggregated, "median"))
-        widths = medians.pool(x_parts, y_parts).widths
-        varied = [k for k in self.aggregated if k in widths]
-        multiples = _multiples([widths[k] for k in varied])
+        of_medians = medians.pool(x_parts, y_parts)
+        widths, variables = of_medians.widths, of_medians.kernel_variables
+        # Labels have no width to vary: if x or y has no other columns, only the other one is varied.
+        varied = [k for k in self.aggregated if variables[k].has_numbers]
+        multiples = list(AGGREGATE_PAIRS) if len(varied) == 2 else [(m,) * len(varied) for m in AGGREGATE_MULTIPLES]
         pools = []
         for factors in multiples:
-            # Columns of labels have no width (NaN): any number stands for it.
+            # Those of labels are not read, and NaN: any number stands for it.
             scaled = {k: np.nan_to_num(factor * widths[k], nan=1.0) for k, factor in zip(varied, factors, strict=True)}
             pools.append(medians._with(scaled).pool(x_parts, y_parts))
         return MeasuredPools(pools, multiples)
@@ -246,17 +266,6 @@ class TestedMeasure:
     def _with(self, options: Mapping[str, Any]) -> TestedMeasure:
         """Return the measure with some options changed."""
         return TestedMeasure(self.measure, {**self.options, **options})
-
-
-def _multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
-    """Return the multiples of the median that are combined, one for each of the varied widths: of x, of y, or of both.
-
-    Columns of labels have no width (NaN): if x or y has no other columns, only the other one is varied.
-    """
-    numbers = [not bool(np.isnan(w).all()) for w in widths]
-    if len(widths) == 2 and all(numbers):
-        return list(AGGREGATE_PAIRS)
-    return [tuple(m if n else 1.0 for n in numbers) for m in AGGREGATE_MULTIPLES]
 
 
 def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:

@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
+from condcs._core.arrays import (
+    NUMPY,
+    Array,
+    BoolArray,
+    ByValue,
+    FloatArray,
+    IntArray,
+    LabelArray,
+    backend_of,
+    logsumexp,
+)
 from condcs._core.checks import (
     Groups,
     Parts,
@@ -25,15 +35,24 @@ from condcs._core.checks import (
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._core.vocabulary import named, setting
+<<<<<<< HEAD
 from condcs._inference.adjustment import Adjustment, smoother_of_samples
+=======
+from condcs._inference.label_overlap import has_labels_of_every_sample
+>>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.responses import response_for_divergence, with_fixed_widths_of_x, with_placeholder_width_of_y
 from condcs._inference.weights_and_clusters import checked_clusters, weights_of_mean_one
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.low_rank import pivoted_cholesky
+<<<<<<< HEAD
 from condcs._kernels.named_kernels import Kernel
 from condcs._measures.inputs import ConditionalProblem, conditional_problem, kernel_with_points, pair
+=======
+from condcs._kernels.named_kernels import Kernel, borrowing
+from condcs._measures.inputs import conditional_problem, kernel_with_points, pair
+>>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
 from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
 from condcs._regression.smoother import Smoother
@@ -49,7 +68,7 @@ class Witness(ByValue):
         The points. Label columns hold integer codes.
     values : array of shape (r,)
         Local conditional CS divergence at each point. Infinite where the two local conditionals share no label, NaN
-        where a category of x does not occur in both samples.
+        where a label of x does not occur in both samples.
     band : array of shape (r,), or None
         Upper quantile of the values when the conditionals are equal, for each point by itself.
     simultaneous_band : array of shape (r,), or None
@@ -63,7 +82,7 @@ class Witness(ByValue):
     null : str
         How labels were redrawn for the band.
     bandwidth_x, bandwidth_y : array or None
-        Bandwidths, one per column.
+        Bandwidths, one per column; of labels how similar two different ones are.
     """
 
     at: FloatArray = field(repr=False)
@@ -140,10 +159,14 @@ def witness(
         Bandwidth of the neighbourhood of each point. The default is narrower than the median rule of the divergences,
         which would smooth local differences away.
     bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+<<<<<<< HEAD
         As in `conditional_cs`.
     clusters_p, clusters_q : array, optional
         The cluster that each row belongs to, as in `conditional_test`: labels are redrawn by cluster, and the
         regression is chosen by its errors on clusters left out. For null="propensity".
+=======
+        As in `conditional_cs`, but labels in x ("delta") borrow strength from one another, as "aitchison-aitken" says.
+>>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
     rng : int, Generator or None
         Seed of the resamples.
 
@@ -183,7 +206,7 @@ def witness(
     x_parts, y_parts, weight_parts = map(present.of_parts, samples)
     propensity = present.of_pool(propensity)
     options: dict[str, Any] = {
-        "kernel_x": kernel_x,
+        "kernel_x": borrowing(kernel_x),
         "kernel_y": kernel_y,
         "bandwidth_x": bandwidth_x,
         "bandwidth_y": bandwidth_y,
@@ -249,12 +272,19 @@ def witness_of_problem(
     variable, kernel, points = problem.x.variable, problem.x.kernel, np.arange(groups.n)
     if at is not None:
         variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])
+<<<<<<< HEAD
         points = np.arange(groups.n, variable.values.shape[0])
     local = LocalDivergence(kernel, points, problem.y.kernel, groups)
+=======
+        points = np.arange(n, variable.values.shape[0])
+    values_of_x = np.asarray(variable.values, np.float64)[points]  # (r, d_x)
+    comparable = has_labels_of_every_sample(values_of_x, x, is_category, labels, 2)
+    local = LocalDivergence(kernel, points, comparable, problem.y.kernel, problem.groups)
+>>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
     values = local.values()
     bands = None if drawn is None else local.under_null(drawn, confidence_level)
     return Witness(
-        at=np.array(variable.values[points], np.float64),
+        at=values_of_x,
         values=values,
         band=None if bands is None else bands.pointwise,
         simultaneous_band=None if bands is None else bands.simultaneous,
@@ -317,6 +347,7 @@ class LocalDivergence:
 
     kernel_x: LogKernel  # over the pooled rows and the points
     points: IntArray  # where the points lie in `kernel_x`; the pooled rows come first
+    comparable: BoolArray  # (r,): the points whose labels each occur in both groups
     kernel_y: LogKernel  # over the pooled rows
     groups: Groups  # the two groups of the pool
 
@@ -335,7 +366,7 @@ class LocalDivergence:
             ]
         else:
             of_parts = [self._divergences(self._exponents(points)) for points in self._parts_of_points()]
-        values = np.concatenate(of_parts)  # (r,)
+        values = np.where(self.comparable, np.concatenate(of_parts), np.nan)  # (r,)
         absent = np.isnan(values)
         if absent.all():
             raise OverlapError(

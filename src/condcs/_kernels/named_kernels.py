@@ -13,12 +13,13 @@ import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, Backend, FloatArray
 from condcs._core.checks import Variable
-from condcs._core.errors import ParameterError
+from condcs._core.errors import DataError, ParameterError
 from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import Bandwidth, column_widths
-from condcs._kernels.log_kernels import Delta, Function, Laplacian, LogKernel, gaussian, product
+from condcs._kernels.label_similarities import label_similarities
+from condcs._kernels.log_kernels import AitchisonAitken, Delta, Function, Laplacian, LogKernel, gaussian, product
 
-KernelName = Literal["gaussian", "laplacian", "delta"]
+KernelName = Literal["gaussian", "laplacian", "delta", "aitchison-aitken"]
 Kernel = KernelName | Sequence[KernelName] | Callable[[Array, Array], Array]
 """A kernel's name, one name per column, or a function of two blocks of rows that returns their Gram block."""
 
@@ -35,7 +36,8 @@ class MakeKernel(Protocol):
         ----------
         backend : library of the arrays
         values : (n, d)
-        widths : (d,), NaN for labels
+        widths : (d,)
+            For labels the similarities by the kernel's own rule, NaN if it has none.
         centre : (d,) or None
             What to subtract first: rows are then rounded alike, whichever others come with them.
         by_column : bool
@@ -49,7 +51,10 @@ class NamedKernel:
 
     make: MakeKernel
     of_labels: bool = False
-    """Whether it asks only if values are equal: its columns are labels, and they have no bandwidth."""
+    """Whether it asks only if values are equal: its columns are labels, and callers give them no bandwidth."""
+    similarities: Callable[[FloatArray], FloatArray] | None = None
+    """For labels: how similar two of a column are that differ (d,), from the pooled rows (n, d). Without, they have
+    nothing in common: the kernel is 0."""
 
 
 def _gaussian(
@@ -71,10 +76,17 @@ def _delta(
     return Delta(backend, values)
 
 
+def _aitchison_aitken(
+    backend: Backend, values: Array, widths: FloatArray, centre: FloatArray | None, *, by_column: bool
+) -> LogKernel:
+    return AitchisonAitken(backend, values, widths)
+
+
 NAMED_KERNELS: dict[str, NamedKernel] = {
     "gaussian": NamedKernel(_gaussian),
     "laplacian": NamedKernel(_laplacian),
     "delta": NamedKernel(_delta, of_labels=True),
+    "aitchison-aitken": NamedKernel(_aitchison_aitken, of_labels=True, similarities=label_similarities),
 }
 """What callers can name. A row here needs its name in `KernelName` as well, which tools for types read."""
 
@@ -82,6 +94,17 @@ NAMED_KERNELS: dict[str, NamedKernel] = {
 def is_of_labels(name: str) -> bool:
     """Say whether a named kernel compares labels."""
     return NAMED_KERNELS[name].of_labels
+
+
+def borrowing(kernel: Kernel) -> Kernel:
+    """Return a kernel option in which labels borrow strength from one another, where they were to be equal.
+
+    Callers of tests name "delta" to say which columns are labels. If no two rows share the labels of all columns, a
+    test by equality has nothing to compare.
+    """
+    if isinstance(kernel, list | tuple):
+        return tuple("aitchison-aitken" if name == "delta" else name for name in kernel)
+    return "aitchison-aitken" if isinstance(kernel, str) and kernel == "delta" else kernel
 
 
 def is_of_numbers(kernel: Kernel) -> bool:
@@ -114,6 +137,11 @@ class KernelOption:
     def label_columns(self, columns: int) -> list[int]:
         """Return which of so many columns are labels."""
         return [c for c, name in enumerate(self.names(columns)) if is_of_labels(name)]
+
+    def matched_columns(self, columns: int) -> list[int]:
+        """Return which of so many columns must be equal: rows that differ there have nothing in common."""
+        names = self.names(columns)
+        return [c for c in self.label_columns(columns) if NAMED_KERNELS[names[c]].similarities is None]
 
     def number_columns(self, columns: int) -> list[int]:
         """Return which of so many columns have a bandwidth."""
@@ -155,23 +183,37 @@ def log_kernel(
 def _widths_of_columns(
     kernel: KernelOption, option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
 ) -> FloatArray | None:
-    """Return the bandwidth of each column, NaN for labels; None if no column has one."""
+    """Return the bandwidth of each column, for labels their similarity or NaN; None if no column has either."""
     columns = len(variable.names)
     numeric = kernel.number_columns(columns)
-    if not numeric:
-        return None
     if len(numeric) == columns:
         return column_widths(option, bandwidth, variable, backend, response=response)
-    # One bandwidth per column may be given for all columns: those of labels are not read.
-    per_column: Any = bandwidth
-    is_sequence = isinstance(per_column, list | tuple) or getattr(per_column, "ndim", 0) == 1
-    if is_sequence and len(per_column) == columns:
-        bandwidth = [per_column[c] for c in numeric]
-    names = tuple(variable.names[c] for c in numeric)
-    numbers = Variable(variable.values[:, numeric], variable.sizes, names, variable.title)
     widths = np.full(columns, np.nan)
-    widths[numeric] = column_widths(option, bandwidth, numbers, backend, response=response)
-    return widths
+    if numeric:
+        # One bandwidth per column may be given for all columns: those of labels are not read.
+        per_column: Any = bandwidth
+        is_sequence = isinstance(per_column, list | tuple) or getattr(per_column, "ndim", 0) == 1
+        if is_sequence and len(per_column) == columns:
+            bandwidth = [per_column[c] for c in numeric]
+        names = tuple(variable.names[c] for c in numeric)
+        numbers = Variable(variable.values[:, numeric], variable.sizes, names, variable.title)
+        widths[numeric] = column_widths(option, bandwidth, numbers, backend, response=response)
+    for name, named_kernel in NAMED_KERNELS.items():
+        chosen = [c for c, other in enumerate(kernel.names(columns)) if other == name]
+        if named_kernel.similarities is not None and chosen:
+            _check_known(kernel.option, name, variable, backend)
+            labels = backend.to_numpy(variable.values)[:, chosen]
+            widths[chosen] = named_kernel.similarities(labels)
+    return None if np.isnan(widths).all() else widths
+
+
+def _check_known(option: str, kernel: str, variable: Variable, backend: Backend) -> None:
+    """Refuse labels whose values are not known yet."""
+    if backend.is_traced(variable.values):
+        raise DataError(
+            f"{named(option)} must be another kernel than {kernel!r} inside jax.jit and jax.vmap, where labels cannot "
+            f"be counted. Pass {setting(option, 'delta')}."
+        )
 
 
 def kernel_of_widths(

@@ -68,8 +68,8 @@ class RowKernels:
         return [product([kernels[i] for i in chosen]) for chosen in self.products]
 
     def codes(self, values: FloatArray) -> IntArray:
-        """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
-        labels = self.options[0].label_columns(values.shape[1])
+        """Return the category of each row, from columns of the first variable that must match: they split rows."""
+        labels = self.options[0].matched_columns(values.shape[1])
         if not labels:
             return np.zeros(len(values), np.int64)
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)

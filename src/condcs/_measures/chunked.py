@@ -16,8 +16,9 @@ from condcs._core.arrays import NUMPY, FloatArray, IntArray
 from condcs._core.checks import Groups, Variable, check_options
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 from condcs._core.printable import counted
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import Bandwidth, median_rows
-from condcs._kernels.named_kernels import KernelOption, check_kernel, log_kernel
+from condcs._kernels.named_kernels import NAMED_KERNELS, KernelOption, check_kernel, log_kernel
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.formulas import weight_totals
 from condcs._measures.inputs import refuse_both
@@ -115,10 +116,21 @@ def chunked_divergence(
     for which, columns in {"x": x, "y": y}.items() if chosen.takes_x else [("y", y)]:
         role = f"_{which}" if chosen.takes_x else ""
         option = check_kernel(f"kernel{role}", options.pop(f"kernel{role}", "gaussian"))
+        _check_bandwidth_is_known(option)
         names = [columns] if isinstance(columns, str) else columns
         variables.append(_Variable(which, names, option, f"bandwidth{role}", options.pop(f"bandwidth{role}", "median")))
     rows = ChunkedRows((p, q), _Reader(variables, weights), chosen.products)
     return sampled_value(sampled, rows, chosen.row_sums(rows, **options))
+
+
+def _check_bandwidth_is_known(option: KernelOption) -> None:
+    """Refuse kernels on labels that count combinations of labels in all rows at once."""
+    names = option.names(1)
+    if any(NAMED_KERNELS[name].similarities is not None for name in names):
+        raise ParameterError(
+            f"{named(option.option)} must be a kernel other than {names[0]!r} for data in chunks: how much labels have "
+            f"in common is found from all rows at once. Pass {setting(option.option, 'delta')}."
+        )
 
 
 @dataclass(frozen=True)
@@ -283,7 +295,7 @@ class ChunkedRows:
         options = tuple(v.kernel for v in reader.variables)
         self.kernels = RowKernels(options, self._widths(means), means, products)
         self.categories: tuple[IntArray, IntArray] = np.zeros(1, np.int64), np.array([self.sizes])
-        if options[0].label_columns(len(means[0])):
+        if options[0].matched_columns(len(means[0])):
             self.categories = self._count_categories()
 
     def _count(self) -> tuple[FloatArray, ...]:

@@ -39,6 +39,11 @@ class KernelVariable:
     widths: FloatArray | None
     option: KernelOption
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether some column has a bandwidth that callers choose; labels have none."""
+        return bool(self.option.number_columns(len(self.variable.names)))
+
 
 @dataclass(frozen=True)
 class Inputs:

@@ -296,8 +296,8 @@ class Location(ByValue):
         """
         pair, rng = self.pair, np.random.default_rng(self.seed)
         x = np.concatenate([pair.xp, pair.xq])  # (n, d)
-        # Where one table alone has such labels, there is nothing to draw.
-        matched = np.flatnonzero(label_overlap_of(pair).matched)
+        # Where one table alone has a label, there is nothing to draw.
+        matched = np.flatnonzero(label_overlap_of(pair).matched_by_column)
         rows = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
         x_parts = parts_of_pair("x", pair.xp, pair.xq)
         of_reference = len(pair.xp)
