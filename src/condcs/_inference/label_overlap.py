@@ -87,4 +87,5 @@ def _samples_of_combinations(labels: RealArray, sample_of_row: IntArray, n_sampl
 def _occurs_in_every(occurrence: tuple[BoolArray, IntArray]) -> BoolArray:
     """Return which rows have a combination that occurs in every sample (n,)."""
     occurs, combinations = occurrence
-    return np.asarray(occurs.all(axis=1)[combinations])
+    in_every = np.asarray(occurs.all(axis=1))  # (k,)
+    return np.asarray(in_every[combinations])

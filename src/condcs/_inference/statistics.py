@@ -255,7 +255,9 @@ class TestedMeasure:
         widths, variables = of_medians.widths, of_medians.kernel_variables
         # Labels have no width to vary: if x or y has no other columns, only the other one is varied.
         varied = [k for k in self.aggregated if variables[k].has_numbers]
-        multiples = list(AGGREGATE_PAIRS) if len(varied) == 2 else [(m,) * len(varied) for m in AGGREGATE_MULTIPLES]
+        multiples: list[tuple[float, ...]] = [(m,) * len(varied) for m in AGGREGATE_MULTIPLES]
+        if len(varied) == 2:
+            multiples = list(AGGREGATE_PAIRS)
         pools = []
         for factors in multiples:
             # Those of labels are not read, and NaN: any number stands for it.

@@ -24,6 +24,7 @@ from condcs._core.checks import (
     Groups,
     Parts,
     PresentRows,
+    Variable,
     as_numpy,
     check_choice,
     check_integer,
@@ -35,24 +36,16 @@ from condcs._core.checks import (
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._core.vocabulary import named, setting
-<<<<<<< HEAD
 from condcs._inference.adjustment import Adjustment, smoother_of_samples
-=======
 from condcs._inference.label_overlap import has_labels_of_every_sample
->>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.responses import response_for_divergence, with_fixed_widths_of_x, with_placeholder_width_of_y
 from condcs._inference.weights_and_clusters import checked_clusters, weights_of_mean_one
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.low_rank import pivoted_cholesky
-<<<<<<< HEAD
-from condcs._kernels.named_kernels import Kernel
-from condcs._measures.inputs import ConditionalProblem, conditional_problem, kernel_with_points, pair
-=======
 from condcs._kernels.named_kernels import Kernel, borrowing
-from condcs._measures.inputs import conditional_problem, kernel_with_points, pair
->>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
+from condcs._measures.inputs import ConditionalProblem, conditional_problem, kernel_with_points, pair
 from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
 from condcs._regression.smoother import Smoother
@@ -159,14 +152,10 @@ def witness(
         Bandwidth of the neighbourhood of each point. The default is narrower than the median rule of the divergences,
         which would smooth local differences away.
     bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
-<<<<<<< HEAD
-        As in `conditional_cs`.
+        As in `conditional_cs`, but labels in x ("delta") borrow strength from one another, as "aitchison-aitken" says.
     clusters_p, clusters_q : array, optional
         The cluster that each row belongs to, as in `conditional_test`: labels are redrawn by cluster, and the
         regression is chosen by its errors on clusters left out. For null="propensity".
-=======
-        As in `conditional_cs`, but labels in x ("delta") borrow strength from one another, as "aitchison-aitken" says.
->>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
     rng : int, Generator or None
         Seed of the resamples.
 
@@ -272,19 +261,12 @@ def witness_of_problem(
     variable, kernel, points = problem.x.variable, problem.x.kernel, np.arange(groups.n)
     if at is not None:
         variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])
-<<<<<<< HEAD
         points = np.arange(groups.n, variable.values.shape[0])
-    local = LocalDivergence(kernel, points, problem.y.kernel, groups)
-=======
-        points = np.arange(n, variable.values.shape[0])
-    values_of_x = np.asarray(variable.values, np.float64)[points]  # (r, d_x)
-    comparable = has_labels_of_every_sample(values_of_x, x, is_category, labels, 2)
-    local = LocalDivergence(kernel, points, comparable, problem.y.kernel, problem.groups)
->>>>>>> cb49ed7 (Let labels of inputs borrow strength from one another)
+    local = LocalDivergence(kernel, points, _are_comparable(problem, variable, points), problem.y.kernel, groups)
     values = local.values()
     bands = None if drawn is None else local.under_null(drawn, confidence_level)
     return Witness(
-        at=values_of_x,
+        at=np.array(variable.values[points], np.float64),
         values=values,
         band=None if bands is None else bands.pointwise,
         simultaneous_band=None if bands is None else bands.simultaneous,
@@ -294,6 +276,15 @@ def witness_of_problem(
         null=null,
         bandwidth_x=problem.x.widths,
         bandwidth_y=problem.y.widths,
+    )
+
+
+def _are_comparable(problem: ConditionalProblem, variable: Variable, points: IntArray) -> BoolArray:
+    """Return which points of a pool with points, `variable`, have labels that each occur in both samples (r,)."""
+    n, sizes = problem.groups.n, problem.groups.sizes
+    values = np.asarray(variable.values, np.float64)  # (n, or n and the points, d_x)
+    return has_labels_of_every_sample(
+        values[points], values[:n], variable.labels, np.repeat(np.arange(2), sizes), len(sizes)
     )
 
 

@@ -17,6 +17,7 @@ from condcs._core.printable import summarised
 from condcs._core.vocabulary import named
 from condcs._inference.explain import show_p
 from condcs._inference.input_changes import holm
+from condcs._kernels.named_kernels import borrowing
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import ReadOptions, as_keys
@@ -533,4 +534,4 @@ def _telling(tell: Callable[[str], None], name: str) -> Callable[[str], None]:
 def _divergences(groups: GroupedTable) -> FloatArray:
     """Return the conditional CS divergence between all pairs of groups, with the widths of all rows together."""
     x, y, samples = groups.arrays()
-    return np.asarray(condcs.pairwise(samples, kernel_x=kernels(x), kernel_y=kernels(y)))
+    return np.asarray(condcs.pairwise(samples, kernel_x=borrowing(kernels(x)), kernel_y=kernels(y)))

@@ -46,7 +46,7 @@ from condcs._inference.statistics import TestedMeasure
 from condcs._inference.two_sample_tests import PooledRows, two_sample_test_by_views
 from condcs._inference.weights_and_clusters import RowOptions, checked_clusters
 from condcs._inference.witness import Witness, witness_of_problem
-from condcs._kernels.named_kernels import Kernel, KernelName
+from condcs._kernels.named_kernels import Kernel, KernelName, borrowing
 from condcs._measures.inputs import conditional_problem
 from condcs._measures.inputs import pair as parts_of_pair
 from condcs._tables.kinds import Column
@@ -307,7 +307,7 @@ class Location(ByValue):
                 x_parts,
                 parts_of_pair("y", self.adjusted_y[:of_reference], self.adjusted_y[of_reference:]),
                 parts_of_pair("weights_", pair.weights_p, pair.weights_q),
-                kernel_x=kernels(pair.x),
+                kernel_x=borrowing(kernels(pair.x)),
                 kernel_y=kernels(pair.y),
                 bandwidth_x="silverman",  # narrower than the median rule: local differences stay local
                 bandwidth_y="median",
