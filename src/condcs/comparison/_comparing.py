@@ -23,7 +23,7 @@ from condcs._tables.in_memory import as_table
 from condcs._tables.pair import Pair, ReadOptions, as_keys, read_pair
 from condcs._tables.sources import Columns, MissingCells, TableOptions
 from condcs.comparison._influential_rows import influential_row_notes
-from condcs.comparison._label_combinations import check_labels_meet, label_notes
+from condcs.comparison._label_combinations import label_notes
 from condcs.comparison._loss_columns import PREDICTED, Losses, loss_column, split_losses, with_predictions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._row_dependence import find_row_dependence
@@ -242,7 +242,6 @@ def compare_pair(
     Regressions on x and P(table | x) are fitted once, first of all; `Adjustment` says which steps fit their own. The
     regions come before the sizes: no size is below what they imply.
     """
-    check_labels_meet(pair)
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
     with one_blas_thread(), config_context(n_threads=run.n_jobs), collected_warnings() as collected:
