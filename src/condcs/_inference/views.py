@@ -43,6 +43,7 @@ from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.propensities import SurprisesByRows, samples_with_surprises
 from condcs._inference.responses import CLIPPED_INPUT, AdjustedResponse, pair_median_square, squares_and_products
+from condcs._kernels.label_similarities import label_similarities
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._parallel.many_rows import total
 from condcs._regression.smoother import Smoother
@@ -80,9 +81,6 @@ input, and fewer of several."""
 
 _CLIPPED_PRODUCT = 4.0
 """Value at which products of two standardised inputs are clipped: a few rows would carry the whole sum otherwise."""
-
-_OTHER_CATEGORY = 0.3
-"""Value of the kernel on x between two labels: rows of one label borrow some strength from the others."""
 
 _MOST_PRODUCTS = 600
 """Columns above which there is no view of products: the largest of so many sums says little, and takes long."""
@@ -181,6 +179,20 @@ class SurpriseViews:
         # More than two samples have one array of surprises each, whose views are added.
         return np.asarray(sum(values))
 
+    def kernel_of_labels(self, rows: slice | IntArray, columns: slice) -> FloatArray | None:
+        """Return the kernel on the labels in x between rows and columns; None if there are none."""
+        same = None
+        for codes, similarity in zip(self.smoother.categories, self._similarities, strict=True):
+            of_column = np.where(codes[rows][:, None] == codes[columns], 1.0, similarity)
+            same = of_column if same is None else same * of_column
+        return same
+
+    @cached_property
+    def _similarities(self) -> FloatArray:
+        """How similar two labels of each column in x are that differ: rows borrow strength from those of others."""
+        categories = self.smoother.categories
+        return label_similarities(np.column_stack(categories)) if categories else np.zeros(0)
+
     def squares(self, u: FloatArray) -> FloatArray:
         """Return the observed squares of u (n, P)."""
         return np.asarray(u**2)
@@ -205,7 +217,7 @@ class SurpriseViews:
         def sums_of_tile(rows: slice) -> list[FloatArray]:
             columns = slice(rows.start, n)
             squared = squared_distances(numbers[rows], numbers[columns])
-            same = _same_categories(self.smoother, rows, columns)
+            same = self.kernel_of_labels(rows, columns)
             # Pairs on and below the diagonal: i = j does not count, the others were visited from the other side.
             visited = np.tril_indices(rows.stop - rows.start)
             sums = []
@@ -357,7 +369,7 @@ class AnchoredViews:
         numbers = views.smoother.numbers
         # exp(-r^2 / (2 (s / sqrt(2))^2)) = exp(-r^2 / s^2)
         exponents = squared_distances(numbers[self.anchors], numbers[rows]) / -views.unit
-        same = _same_categories(views.smoother, self.anchors, rows)
+        same = views.kernel_of_labels(self.anchors, rows)
         grams = []
         for kernel, whitened in zip(views.kernels.values(), self._whitened, strict=True):
             gram = exponents / kernel.bandwidth**2
@@ -471,15 +483,6 @@ def _kernels_in_rows(kernels: dict[str, PairKernel]) -> dict[str, PairKernel]:
 def _studentised(squared: FloatArray, variances: FloatArray) -> FloatArray:
     """Divide squared sums by their variances, which may be 0 where the sums are."""
     return np.asarray(squared / np.maximum(variances, _TINY))
-
-
-def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice) -> FloatArray | None:
-    """Kernel on the categories of rows and columns; None if there are none."""
-    same = None
-    for codes in smoother.categories:
-        equal = np.where(codes[rows][:, None] == codes[columns], 1.0, _OTHER_CATEGORY)
-        same = equal if same is None else same * equal
-    return same
 
 
 def _each_by_each(a: RealArray, b: RealArray) -> RealArray:
