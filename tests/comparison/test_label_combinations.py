@@ -144,6 +144,6 @@ def test_a_group_with_labels_of_its_own_was_not_compared():
     for place in range(6):
         column = f"label{place}"
         table.loc[last, column] = np.where(np.arange(120) % 7 == place, table.loc[last, column], "other")
-    found = condcs.compare_groups(table, group="month", y="y", against="first", n_resamples=99, n_jobs=1)
+    found = condcs.compare_groups(table, group="month", y="y", against="first", matrix=True, n_resamples=99, n_jobs=1)
     assert found.names == ("m2", "m3")
     assert np.isfinite(found.divergences).all()

@@ -138,7 +138,7 @@ class TestResult(ByValue):
     sizes : tuple of int
         Rows of each sample.
     bandwidths : dict
-        Bandwidths, per column.
+        Bandwidths, per column; of columns of labels in x how similar two different labels are.
     divergence : float
         The measure itself: on the adjusted response (numbers without their regression on x, labels as they are) in a
         `conditional_test` by all views, at the bandwidth that tells most in a `two_sample_test` by all views, and the
