@@ -120,7 +120,11 @@ def test_views_by_anchors_are_their_formulas(categories, many_chunks):
         np.testing.assert_allclose(found[name], all_pairs[name])
     numbers, codes = views.smoother.numbers, views.smoother.categories
     squared = ((numbers[:, None] - numbers) ** 2).sum(-1)
-    same = np.where(codes[0][:, None] == codes[0], 1.0, 0.3) if categories else 1.0
+    same = 1.0
+    if categories:
+        equal = codes[0][:, None] == codes[0]
+        counterparts = equal.sum() / len(equal) - 1  # on average over the rows
+        same = np.where(equal, 1.0, 1 / (1 + len(np.unique(codes[0])) * counterparts))
     for name, (bandwidth, (features,)) in views.kernels.items():
         spectrum, turn = np.linalg.eigh(features.T @ features / 90)
         kept = spectrum > 1e-6 * spectrum[-1]
