@@ -139,9 +139,8 @@ def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...], second_row
     found = explain_pool(
         adjustment, y[:, None], words, [_words("y", y, False)], alpha=0.05, max_regions=4, n_resamples=499, rng=rng
     )
-    e = adjustment.propensity.of_rows[:, 1]
     regions = [
-        (region, float(np.average(change[inside], weights=(e * (1 - e))[inside])))
+        (region, float(np.average(change[inside], weights=adjustment.common_weights[inside])))
         for region in found.regions
         if region.kind == "mean" and (inside := _inside(region, x)).any()
     ]

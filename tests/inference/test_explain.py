@@ -5,7 +5,9 @@ import pytest
 
 from condcs import conditional_test, explain
 from condcs._core.errors import ParameterError
+from condcs._inference.adjustment import Adjustment
 from condcs._inference.explain import label_words
+from condcs._inference.region_effects import RegionEffects
 from condcs.datasets import make_local_shift
 
 
@@ -42,6 +44,27 @@ def test_names_the_region_of_a_local_shift():
     assert region.pvalue == 2 / 500
     assert found.inputs[0].involvement > 0.5
     assert found.inputs[0].pvalue < 0.001
+
+
+def test_inputs_in_common_were_those_of_a_pool_that_the_larger_sample_filled():
+    """p = N(0, 1) with 4,000 rows and q = N(1, 1) with 400: p q / (p + q) is symmetric about 1/2.
+
+    So half of the inputs in common lie above 1/2, and their mean is 1/2. Weights e (1 - e) with e the share of q in the
+    pool are p q / (4,000 p + 400 q): 64% above, and a mean of 0.84. The weights are worth at least 150 of the 400 rows:
+    standard errors are at most 0.5 / sqrt(150) = 0.04 of the share, and with a deviation of 0.9 of x 0.07 of the mean.
+    """
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=4000), rng.normal(1, 1, 400)])
+    second = np.repeat([False, True], [4000, 400])
+    y = 0.5 * rng.normal(size=4400) + 2.0 * (second & (x > 0.5))
+    (region,) = explain(x[~second], y[~second], x[second], y[second]).regions
+    assert region.bounds["x"] == pytest.approx((0.5, np.inf), abs=0.05)
+    assert abs(region.share_in_common - 0.5) < 3 * 0.04
+    adjustment = Adjustment.of(x[:, None], [False], (4000, 400), rng)
+    effects = RegionEffects(adjustment, y, 0.95)
+    for rows in (~second, second):
+        assert abs(np.average(x[rows], weights=effects.balancing_weights[rows]) - 0.5) < 3 * 0.07
+    assert abs(np.average(x, weights=adjustment.common_weights) - 0.5) < 3 * 0.07
 
 
 def test_labels_were_printed_as_codes():

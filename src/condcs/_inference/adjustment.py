@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,3 +101,18 @@ class Adjustment:
     def surprise(self) -> FloatArray:
         """Label of one of two samples minus its probability (n,)."""
         return np.asarray(self.labels - self.propensity.of_rows[:, 1])
+
+    @cached_property
+    def balanced_share(self) -> FloatArray:
+        """Share of the second of two samples at each row's x if both weighed the same (n,): s = q / (p + q)."""
+        return self.propensity.balanced_share(self.labels)
+
+    @property
+    def common_weights(self) -> FloatArray:
+        """Weights (n,) with which the pool is distributed over x as the inputs that two samples have in common.
+
+        Their density is proportional to p q / (p + q), see `common_support`: where both samples weigh the same, the
+        pool has the density (p + q) / 2, and s (1 - s) = p q / (p + q)^2.
+        """
+        s = self.balanced_share
+        return np.asarray(self.weights / np.bincount(self.labels)[self.labels] * s * (1 - s))

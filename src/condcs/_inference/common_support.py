@@ -22,7 +22,7 @@ from scipy.special import expit, stdtrit
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.settings import one_blas_thread
-from condcs._inference.propensities import Propensity, chosen_propensity
+from condcs._inference.propensities import Propensity, balanced_log_odds, chosen_propensity
 from condcs._regression.designs import Design
 from condcs._regression.left_out_fits import LeftOutFit, Units, left_out_error, ridge_of_sample
 from condcs._regression.ridge import LEAST_ONE_MINUS_LEVERAGE
@@ -156,7 +156,7 @@ def _left_out_odds(propensity: Propensity, second: BoolArray, units: Units) -> L
     # One step of Newton's method from the fit of all units to that without one.
     odds = np.log(p / (1 - p)) - (t - p) / variance * leverage / (1 - leverage)  # (units,)
     # From shares of the pool to shares of two samples of equal weight.
-    odds -= np.log(t.sum() / (~t).sum())
+    odds = balanced_log_odds(odds, t)
     # A weight v more of a unit adds v times its residual to the gradient; each row of a unit has its part of that.
     pulls = solved * (t - p)[:, None]
     if units.means is not None:

@@ -362,9 +362,8 @@ def _region(
 
 
 def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
-    """Return the share of some rows, each weighted by the variance of its label given x."""
-    e = adjustment.propensity.of_rows[:, 1]  # (n,): probability of the second sample
-    weights = adjustment.weights * e * (1 - e)
+    """Return the share of some rows in the inputs that both samples have in common."""
+    weights = adjustment.common_weights
     return float(weights[rows].sum() / weights.sum())
 
 

@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit, logit
 
-from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray, RowIndex
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray, RowIndex
 from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
 from condcs._core.printable import counted
@@ -61,6 +62,15 @@ much, and of small samples that overlap fully it is no fault of theirs that they
 def samples_with_surprises(n_samples: int) -> range:
     """Return the samples whose surprises are looked at: of two the second alone, the first one's are minus those."""
     return range(1, 2) if n_samples == 2 else range(n_samples)
+
+
+def balanced_log_odds(log_odds: FloatArray, in_second: BoolArray) -> FloatArray:
+    """Turn log-odds of the second of two samples into log q(x) - log p(x): what they were if both weighed the same.
+
+    In the pool of n0 and n1 units of the samples the odds are n1 q / (n0 p); `in_second` says of each unit whether it
+    is of the second.
+    """
+    return np.asarray(log_odds - np.log(in_second.sum() / (~in_second).sum()))
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,15 @@ class Propensity:
     def of_rows(self) -> FloatArray:
         """Probabilities of every row (n x G)."""
         return self.probabilities if self.units is None else self.probabilities[self.units]
+
+    def balanced_share(self, labels: LabelArray) -> FloatArray:
+        """Return s(x) = q / (p + q) at each row (n,): the share of the second of two samples if both weighed the same.
+
+        `labels` (n,) are those of the rows.
+        """
+        in_second = self._labels_of_units(labels[None])[0] == 1  # (units,)
+        shares = expit(balanced_log_odds(logit(self.probabilities[:, 1]), in_second))  # (units,)
+        return np.asarray(shares if self.units is None else shares[self.units])
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> LabelArray:
         """Redraw the labels of all rows: (n_draws, n), every sample with at least 2 units."""

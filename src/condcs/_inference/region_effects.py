@@ -98,11 +98,11 @@ class RegionEffects:
         fitted = scaled - adjustment.smoother.residuals(scaled[:, None]).left_out[:, 0]
         self.fitted = np.clip(fitted, scaled.min(), scaled.max())
         self.residuals = scaled - self.fitted
-        e = adjustment.propensity.of_rows[:, 1]  # (n,): probability of the second sample
-        # With these, rows weigh as much as the two samples have in common at their x: w e (1 - e).
-        self.common_weights = adjustment.weights * e * (1 - e)
-        # With these, each sample by itself is distributed over x as they are.
-        self.balancing_weights = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
+        # With these, the pool is distributed over x as the inputs that both samples have in common.
+        self.common_weights = adjustment.common_weights
+        # With these, each sample by itself is: p s and q (1 - s) are both p q / (p + q).
+        s = adjustment.balanced_share  # (n,)
+        self.balancing_weights = adjustment.weights * np.where(adjustment.labels == 1, 1 - s, s)
         self.labels, self.units = adjustment.labels, adjustment.clusters
 
     def mean(self, column: str, region: SignificantBox, label: str | None = None, *, selected: bool) -> Change:
