@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs._core.errors import DataError
-from condcs._inference.resampling import largest_studentised, pvalue
+from condcs._inference.resampling import combined_evidence, largest_studentised, pvalue
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -29,6 +29,18 @@ def test_a_sample_without_spread_is_an_error_not_the_smallest_pvalue():
     ones = np.ones(100)
     with np.errstate(all="ignore"), pytest.raises(DataError, match="conditional_test: "):
         condcs.conditional_test(x, y, ones, ones, measure="conditional_bregman", n_resamples=99, rng=0)
+
+
+def test_the_first_of_all_statistics_that_no_resample_reaches_was_called_the_most_telling():
+    """By rank both have the p-value 1 / 200; one lies just beyond its resamples, the other far out."""
+    resamples = np.sort(np.random.default_rng(0).chisquare(3, size=(2, 199)), axis=1)
+    observed = resamples[:, -1:] * [[1.01], [3.0]]
+    values = np.concatenate([observed, resamples], axis=1)
+    evidence = combined_evidence(values)
+    np.testing.assert_array_equal(evidence.pvalues, 1 / 200)
+    assert evidence.most_telling == 1
+    # A weight that outdoes the ratio of the chances turns it.
+    assert combined_evidence(values, np.array([1e9, 1.0])).most_telling == 0
 
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda v: round(v, 3))

@@ -367,15 +367,17 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
     """
     check_numbers(values[:, 0], "for the samples as given")
     check_numbers(values[:, 1:], "for some resamples")
-    evidence = np.log(np.average(1 / _chances(values), axis=0, weights=weights))
+    inverse_chances = 1 / _chances(values)  # (k, 1 + P)
+    evidence = np.log(np.average(inverse_chances, axis=0, weights=weights))  # (1 + P,)
     statistic = float(evidence[0])
-    pvalues = _single_pvalues(values[:, 0], values[:, 1:])
+    # What each statistic adds to that mean, for the data. (Of p-values by rank, all that no resample reaches are equal.)
+    contributions = inverse_chances[:, 0] if weights is None else weights * inverse_chances[:, 0]  # (k,)
     return Evidence(
         statistic=statistic,
         null_distribution=evidence[1:],
         pvalue=pvalue(statistic, evidence[1:], rounding=ROUNDING),
-        pvalues=pvalues,
-        most_telling=int(np.argmin(pvalues)),
+        pvalues=_single_pvalues(values[:, 0], values[:, 1:]),
+        most_telling=int(np.argmax(contributions)),
     )
 
 
