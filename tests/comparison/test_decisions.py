@@ -17,7 +17,8 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_COMPARED_ROWS, rows_within
-from condcs.comparison._wording import answers_table, change_words, effect_words, effects_table
+from condcs.comparison._result import _bounds_in_region
+from condcs.comparison._wording import answers_table, change_words, effect_words, effects_table, regions_table
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -123,6 +124,27 @@ def test_intervals_of_regions_were_of_95_percent_at_every_level():
         assert f"change ({100 * (1 - alpha):g}% interval)" in str(found)
     # 2.58 instead of 1.96 errors, if bounds placed by half of the rows are as good.
     assert 1.1 < lengths[0.01] / lengths[0.05] < 1.5
+
+
+def test_a_change_of_the_shape_was_told_as_one_of_the_mean():
+    """Where area > 0 the noise has two modes, with the mean 0 and the variance 1 of before."""
+    rng = np.random.default_rng(0)
+    area, noise = rng.normal(size=(2, 2000)), rng.normal(size=(2, 2000))
+    two_modes = rng.choice([-1, 1], 2000) * np.sqrt(1 - 0.3**2) + 0.3 * noise[1]
+    noise[1] = np.where(area[1] > 0, two_modes, noise[1])
+    before, now = ({"area": x, "price": x + e} for x, e in zip(area, noise, strict=True))
+    found = condcs.compare(before, now, y="price", n_resamples=99, n_jobs=1)
+    region = found.regions[0]
+    assert (region.kind, region.sized_change) == ("shape", None)
+    assert region.change_words == "shape of price"
+    assert str(region).startswith(f"{region.words}: shape of price; ")
+    assert f"most clearly where {region.words} (shape of price). " in found.verdict
+    assert regions_table(found).rows[0][2:4] == ("shape of price", "-")
+    # A spread of twice what it was counts against a tolerance, too, though the mean comes first.
+    mean, spread = region.changes
+    assert (mean.is_clear, spread.is_clear) == (False, False)
+    doubled = replace(region, changes=(mean, replace(spread, change=Estimate(2.0, 1.8, 2.2, 0.95))))
+    assert _bounds_in_region(doubled) == pytest.approx([0.8 * spread.reference.value, 1.2 * spread.reference.value])
 
 
 def test_an_overlap_of_1_stood_beside_a_change(tmp_path):

@@ -47,9 +47,9 @@ def test_names_the_region_of_a_local_shift():
 
 
 def test_inputs_in_common_were_those_of_a_pool_that_the_larger_sample_filled():
-    """p = N(0, 1) with 4,000 rows and q = N(1, 1) with 400: p q / (p + q) is symmetric about 1/2.
+    """Samples of p = N(0, 1) with 4,000 rows and q = N(1, 1) with 400 rows: p q / (p + q) is symmetric.
 
-    So half of the inputs in common lie above 1/2, and their mean is 1/2. Weights e (1 - e) with e the share of q in the
+    Half of the inputs in common lie above 1/2, and their mean is 1/2. Weights e (1 - e) with e the share of q in the
     pool are p q / (4,000 p + 400 q): 64% above, and a mean of 0.84. The weights are worth at least 150 of the 400 rows:
     standard errors are at most 0.5 / sqrt(150) = 0.04 of the share, and with a deviation of 0.9 of x 0.07 of the mean.
     """

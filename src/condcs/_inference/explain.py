@@ -66,7 +66,8 @@ class Region(ByValue):
     share_in_common : float
         Share of it in the inputs that both samples have: of a density proportional to p q / (p + q).
     changes : tuple of Change
-        What y did there, before and now, for the same inputs and in its own units; what `kind` names comes first.
+        What y did there, before and now, for the same inputs and in its own units. What `kind` names comes first, but
+        for a shape: its change has no size, and the mean and the spread, which come first then, need not have changed.
     """
 
     bounds: Mapping[str, tuple[float, float] | tuple[str, ...]]
@@ -80,11 +81,21 @@ class Region(ByValue):
     share_in_common: float
     changes: tuple[Change, ...] = field(repr=False)
 
+    @property
+    def sized_change(self) -> Change | None:
+        """The change that `kind` names; None for a shape, whose change has no size."""
+        return None if self.kind == "shape" else self.changes[0]
+
+    @property
+    def change_words(self) -> str:
+        """What changed there, with its size and interval if it has one."""
+        change = self.sized_change
+        return f"shape of {self.column}" if change is None else sized_change_words(change)
+
     def __str__(self) -> str:
         """Say where, what, how large and how sure."""
-        what = f"shape of {self.column}, " if self.kind == "shape" else ""
         sure = f"{self.share:.0%} of rows, p = {show_p(self.pvalue)}"
-        return f"{self.words}: {what}{region_change_words(self.changes[0])}; {sure}"
+        return f"{self.words}: {self.change_words}; {sure}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +125,7 @@ class Explanation(ByValue):
             return f"No region of x in which p(y|x) changed was found (alpha = {self.alpha:g})."
         head = ("where p(y|x) changed", "rows", "what y did", "p")
         rows = [
-            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", region_change_words(r.changes[0]), show_p(r.pvalue))
-            for r in self.regions
+            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", r.change_words, show_p(r.pvalue)) for r in self.regions
         ]
         widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
         lines = [head, tuple("-" * width for width in widths), *rows]
@@ -170,7 +180,7 @@ def interval_of(change: Change) -> str:
     return ("times " if change.quantity == "spread" else "") + ends_of(change)
 
 
-def region_change_words(change: Change) -> str:
+def sized_change_words(change: Change) -> str:
     """Write a change with its interval."""
     return f"{change.words} {' -> '.join(level_words(change))} ({interval_of(change)})"
 
@@ -375,7 +385,10 @@ def _changes(
     y_words: Sequence[ColumnWords],
     confidence_level: float,
 ) -> tuple[Change, ...]:
-    """Say what every response did; what the region was found by comes first, then the rest of that response."""
+    """Say what every response did.
+
+    What the region was found by comes first, then the rest of that response. Of a shape that is the rest alone.
+    """
     feature = region.feature
     changes: list[tuple[bool, bool, Change]] = []  # with what they are sorted by, False before True
     for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):

@@ -370,7 +370,7 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
     inverse_chances = 1 / _chances(values)  # (k, 1 + P)
     evidence = np.log(np.average(inverse_chances, axis=0, weights=weights))  # (1 + P,)
     statistic = float(evidence[0])
-    # What each statistic adds to that mean, for the data. (Of p-values by rank, all that no resample reaches are equal.)
+    # What each statistic adds to that mean, for the data. (By rank, all that no resample reaches have one p-value.)
     contributions = inverse_chances[:, 0] if weights is None else weights * inverse_chances[:, 0]  # (k,)
     return Evidence(
         statistic=statistic,

@@ -164,7 +164,7 @@ class Comparison(ByValue, Reported):
         Without `tolerance` and `min_effect`, "changed" means that the test rejects at the level alpha, and everything
         else is undecided: samples do not show that nothing changed at all. With one of them, "changed" means that the
         test rejects and a confidence interval lies beyond it, that of the whole or, for `tolerance`, that of a region;
-        "same" that all of them lie within.
+        "same" that all of them lie within. In a region where the shape of y changed, its mean and spread count.
         """
         rejected = self.relation.pvalue <= self.alpha
         if not self.limits.are_set:
@@ -297,8 +297,16 @@ class Comparison(ByValue, Reported):
 
 
 def _bounds_in_region(region: Region) -> tuple[float, float]:
-    """Bounds of the size of what changed in a region, in units of y."""
-    change = region.changes[0]
+    """Bounds of the size of what changed in a region, in units of y; of a shape, of what mean and spread did there."""
+    if region.sized_change is not None:
+        return _bounds_of_change(region.sized_change)
+    bounds = [_bounds_of_change(change) for change in region.changes if change.column == region.column]
+    low, high = (max(ends) for ends in zip(*bounds, strict=True))
+    return low, high
+
+
+def _bounds_of_change(change: Change) -> tuple[float, float]:
+    """Bounds of the size of a change, without its sign, in units of y."""
     low, high = change.change.low, change.change.high
     if change.quantity == "spread":
         # Spreads change by a factor.

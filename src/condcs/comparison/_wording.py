@@ -296,7 +296,9 @@ def change_words(comparison: Comparison) -> str:
     if not comparison.regions or not comparison.regions[0].bounds:
         return said
     region = comparison.regions[0]
-    change = region.changes[0]
+    change = region.sized_change
+    if change is None:
+        return f"{said}, most clearly where {region.words} ({region.change_words})"
     in_first, in_second = level_words(change)
     first, second = comparison.sides
     return f"{said}, most clearly where {region.words} ({change.words}: {in_first} {first}, {in_second} {second})"
@@ -360,10 +362,12 @@ def _bounds_words(comparison: Comparison, *, only_most: bool = False) -> str:
 
 def _region_bounds_words(region: Region) -> str:
     """Say by how much what changed most changed in a region."""
-    change = region.changes[0]
+    where_it_is = f"where {region.words}" if region.bounds else "everywhere"
+    change = region.sized_change
+    if change is None:
+        return f"the {region.change_words} changed {where_it_is}"
     what = f"{change.column} = {change.label}" if change.quantity == "share" else change.column
     by = "by a factor of" if change.quantity == "spread" else "by"
-    where_it_is = f"where {region.words}" if region.bounds else "everywhere"
     return f"the {change.quantity} of {what} changed {by} {ends_of(change)} {where_it_is}"
 
 
@@ -552,23 +556,21 @@ def regions_table(comparison: Comparison) -> WordTable:
     title = "where the relation changed"
     if not comparison.regions:
         return WordTable((title,), ((NO_REGION,),))
-    first = [(region, region.changes[0]) for region in comparison.regions]
+    changes = [region.sized_change for region in comparison.regions]
     # What all of them are about stands above the column.
-    common = {change.words for _, change in first}
+    common = {"" if change is None else change.words for change in changes}
     what = common.pop() if len(common) == 1 else ""
-    rows = tuple(
-        (
-            region.words,
-            f"{region.share_p:.0%} → {region.share_q:.0%}",
-            ("" if what else f"{change.words}: ") + " → ".join(level_words(change)),
-            interval_of(change),
-            show_p(region.pvalue),
-        )
-        for region, change in first
-    )
-    (level,) = {_level_words(change.change) for _, change in first}
+    rows = []
+    for region, change in zip(comparison.regions, changes, strict=True):
+        levels, interval = region.change_words, "-"
+        if change is not None:
+            levels = ("" if what else f"{change.words}: ") + " → ".join(level_words(change))
+            interval = interval_of(change)
+        in_each_table = f"{region.share_p:.0%} → {region.share_q:.0%}"
+        rows.append((region.words, in_each_table, levels, interval, show_p(region.pvalue)))
+    (level,) = {_level_words(region.changes[0].change) for region in comparison.regions}
     columns = (title, "rows", what or "what y does there", f"change ({level} interval)", "p-value")
-    return WordTable(columns, rows, frozenset(columns[1:]))
+    return WordTable(columns, tuple(rows), frozenset(columns[1:]))
 
 
 def all_passages(comparison: Comparison) -> list[Passage]:
