@@ -26,8 +26,6 @@ from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._wording import WordTable, answers_table, regions_table
 from condcs.report._page import as_json, write_whole
 
-_STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
-
 
 @dataclass(frozen=True)
 class Files:
@@ -123,8 +121,12 @@ def _table(lines: WordTable) -> Table:
         style = "cyan" if column == 0 else "dim" if title in lines.intervals else None
         justify: Any = "right" if title in lines.numbers else "left"
         table.add_column(foreign(title), justify=justify, overflow="fold" if column == 0 else "ellipsis", style=style)
-    for row in lines.rows:
-        table.add_row(*(f"[{_STYLES[cell]}]{cell}[/]" if cell in _STYLES else foreign(cell) for cell in row))
+    for row_index, row in enumerate(lines.rows):
+        cells = []
+        for column_index, words in enumerate(row):
+            style = lines.styles.get((row_index, column_index))
+            cells.append(f"[{style}]{foreign(words)}[/]" if style else foreign(words))
+        table.add_row(*cells)
     return table
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from condcs._core.printable import alike, counted
 from condcs._inference.explain import show_p
@@ -34,6 +33,7 @@ from condcs.comparison._wording import (
     regions_table,
     resamples_words,
     rows_words,
+    shown_decision,
     undetectable_words,
 )
 from condcs.report._page import Page
@@ -95,7 +95,6 @@ _MOST_INPUTS = 20
 _NAMED_COLUMNS = 50
 """Columns of y and of x that are named under the data, at most: the page is to say what was compared, but names of
 hundreds of columns would be all one sees."""
-_TONES: dict[str, Literal["neutral", "good", "bad"]] = {"changed": "bad", "same": "good", "undecided": "neutral"}
 
 
 def compare_page(comparison: Comparison, command: str | None = None) -> Page:
@@ -104,7 +103,7 @@ def compare_page(comparison: Comparison, command: str | None = None) -> Page:
     y = ", ".join(column.name for column in pair.y)
     lead = f"{pair.current.title} against {pair.reference.title}: {y}, given {column_words(pair.x)}."
     page = Page(f"Did the relation of {y} to its inputs change?", lead)
-    page.verdict(comparison.verdict, _TONES[comparison.decision])
+    page.verdict(comparison.verdict, shown_decision(comparison).tone)
     _how_large(page, comparison)
     _why_the_loss_changed(page, comparison)
     _where(page, comparison)
@@ -124,7 +123,7 @@ def _how_large(page: Page, comparison: Comparison) -> None:
     effects = effects_table(comparison)
     if effects.rows:
         _add_table(page, effects, "For the same inputs: rows of both tables whose inputs are alike are compared.")
-    if comparison.limits.are_set and comparison.decision != "changed":
+    if comparison.limits.are_set and not comparison.relation_changed:
         page.text(undetectable_words(comparison))
     page.table(
         [f"{rows_words(all_rows=comparison.has_all_rows)}, whatever their inputs", *comparison.sides],

@@ -130,9 +130,10 @@ def compare(
     loss : str or int, optional
         The same for a column that holds the loss of every row.
     tolerance : float or Limits, optional
-        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter. The answer
-        is then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
-        region, and "same" only if both did by less, with confidence. `Limits` can also hold a loss of overlap.
+        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter. The
+        relation then counts as changed only if mean or spread of y changed by more, over all inputs (in root mean
+        square) or in a region, and as the same only if both did by less, with confidence (`Comparison.decision`).
+        `Limits` can also hold a loss of overlap.
     alpha : float
         Level of both tests.
     n_resamples : int

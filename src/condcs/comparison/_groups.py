@@ -37,6 +37,9 @@ from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels
 from condcs.comparison._wording import (
     BEFORE_AND_NOW,
+    DIFFERS,
+    NO_EVIDENCE,
+    SHIFTED,
     Passage,
     WordTable,
     about_variables,
@@ -50,6 +53,7 @@ from condcs.comparison._wording import (
     regions_table,
     resamples_words,
     rows_words,
+    table_with_answers,
 )
 from condcs.report._page import Page
 
@@ -220,9 +224,9 @@ class GroupComparison(ByValue, Reported):
                 (
                     name,
                     f"{comparison.pair.current.used:,}",
-                    "differs" if p <= self.alpha else "no evidence",
+                    DIFFERS if p <= self.alpha else NO_EVIDENCE,
                     f"at most {show_p(p)}" if is_bound else show_p(p),
-                    "shifted" if p_inputs <= self.alpha else "no evidence",
+                    SHIFTED if p_inputs <= self.alpha else NO_EVIDENCE,
                     change_at_same_inputs(comparison),
                     f"{of_reference} → {of_group}",
                 )
@@ -232,7 +236,7 @@ class GroupComparison(ByValue, Reported):
         of_sample = "" if self.has_all_rows else " of the rows used"
         raw = f"raw {first.response[0][0]}{of_sample}, {' → '.join(first.sides)}"
         columns = (self.column, "rows", "relation", "p-value", "inputs", change, raw)
-        return WordTable(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
+        return table_with_answers(columns, rows, frozenset({"rows", "p-value", change, raw}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from condcs._tables.pair import Account
 from condcs.comparison._cautions import cautions
 
 if TYPE_CHECKING:
-    from condcs.comparison._result import Comparison
+    from condcs.comparison._result import Comparison, Decision
     from condcs.comparison._steps import ViewsOutcome
 
 
@@ -47,6 +47,26 @@ _MOST_EFFECTS = 3
 """Effects that are told in one sentence at most, for the same reason."""
 _SPREAD_VIEWS = frozenset({"spread", "spread along x"})
 """Views of the test that see how far y scatters."""
+
+
+class ShownAnswer(NamedTuple):
+    """How an answer is shown: its word in tables, the tone of the page, the style of the word in the terminal."""
+
+    word: str
+    tone: Literal["neutral", "good", "bad"]
+    style: str = ""
+
+
+SHOWN_DECISIONS: dict[Decision, ShownAnswer] = {
+    "changed": ShownAnswer("changed", "bad", "bold red"),
+    "same": ShownAnswer("same", "good", "bold green"),
+    "undecided": ShownAnswer("undecided", "neutral"),
+}
+"""How each decision is shown. Its own name is what `Comparison.decision` and the JSON say, whatever the word here."""
+
+NO_EVIDENCE = ShownAnswer("no evidence", "neutral", "green")
+SHIFTED = ShownAnswer("shifted", "neutral", "bold red")
+DIFFERS = ShownAnswer("differs", "bad")
 
 BEFORE_AND_NOW = "before", "now"
 """The reference and the current table, in sentences."""
@@ -88,12 +108,33 @@ def as_date(days: float) -> str:
 
 @dataclass(frozen=True)
 class WordTable:
-    """A table of words; columns named in `numbers` are set flush right, those in `intervals` are printed dim."""
+    """A table of words; columns named in `numbers` are set flush right, those in `intervals` are printed dim.
+
+    `styles` has the styles of single cells in the terminal, by row and column: what a cell says does not tell.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[str] = frozenset()
     intervals: frozenset[str] = frozenset()
+    styles: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+
+def table_with_answers(
+    columns: tuple[str, ...],
+    rows: Sequence[Sequence[str | ShownAnswer]],
+    numbers: frozenset[str],
+    intervals: frozenset[str] = frozenset(),
+) -> WordTable:
+    """Make a table in which some cells are answers, with their words and styles."""
+    words = tuple(tuple(cell.word if isinstance(cell, ShownAnswer) else cell for cell in row) for row in rows)
+    styles = {
+        (row_index, column_index): cell.style
+        for row_index, row in enumerate(rows)
+        for column_index, cell in enumerate(row)
+        if isinstance(cell, ShownAnswer)
+    }
+    return WordTable(columns, words, numbers, intervals, styles)
 
 
 Passage = tuple[Literal["about", "answer", "table", "notes"], Any]
@@ -156,11 +197,11 @@ def _answer(comparison: Comparison) -> str:
     p = f"p = {show_p(comparison.relation.pvalue)}"
     if not comparison.inputs_shifted:
         shifted = "no evidence that the inputs shifted"
-    elif comparison.decision == "changed":
+    elif comparison.relation_changed:
         shifted = "the inputs themselves shifted as well"
     else:
         shifted = "the inputs themselves shifted (covariate shift)"
-    if comparison.decision == "changed":
+    if comparison.relation_changed:
         words = change_words(comparison)
         return f"For the same inputs, {words}. The relation of {y} to the inputs changed ({p}); {shifted}."
     if comparison.decision == "same":
@@ -501,21 +542,21 @@ def answers_table(comparison: Comparison) -> WordTable:
     title = interval_title(comparison.relation.estimate) if shows_overlap else ""
     columns = ("question", "answer", "p-value", *(("overlap", title) if shows_overlap else ()))
     answered = (
-        ("is p(x) the same?", "shifted" if comparison.inputs_shifted else "no evidence", comparison.inputs),
-        ("is p(y|x) the same?", decision_words(comparison), comparison.relation),
+        ("is p(x) the same?", SHIFTED if comparison.inputs_shifted else NO_EVIDENCE, comparison.inputs),
+        ("is p(y|x) the same?", shown_decision(comparison), comparison.relation),
     )
-    rows = tuple(
+    rows = [
         (question, answer, show_p(outcome.pvalue), *(_overlap_words(outcome) if shows_overlap else ()))
         for question, answer, outcome in answered
-    )
-    return WordTable(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
+    ]
+    return table_with_answers(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
 
 
-def decision_words(comparison: Comparison) -> str:
-    """Answer in a word or two."""
+def shown_decision(comparison: Comparison) -> ShownAnswer:
+    """Say how the decision is shown: without a limit, undecided is no evidence."""
     if comparison.decision == "undecided" and not comparison.limits.are_set:
-        return "no evidence"
-    return comparison.decision
+        return NO_EVIDENCE
+    return SHOWN_DECISIONS[comparison.decision]
 
 
 def overall_sentences(comparison: Comparison) -> tuple[str, ...]:
