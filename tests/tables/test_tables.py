@@ -142,7 +142,7 @@ def test_an_array_of_objects_and_a_pickle_were_taken_for_text(tmp_path):
 def test_a_file_that_is_absent_or_a_folder(tmp_path):
     with pytest.raises(DataError, match=r"absent\.csv could not be read: No such file"):
         rows_of(tmp_path / "absent.csv")
-    with pytest.raises(DataError, match="must be a file, got a folder"):
+    with pytest.raises(DataError, match="got a folder without files"):
         rows_of(tmp_path)
 
 
@@ -416,7 +416,10 @@ def test_one_standard_input_only():
     ("options", "words"),
     [
         ({"decimal": ";"}, r"`decimal` must be one of '\.', ',', got ';'"),
-        ({"format": "ods"}, r"`format` must be one of 'csv', 'jsonl', 'parquet', 'arrow', 'xlsx', got 'ods'"),
+        (
+            {"format": "ods"},
+            r"`format` must be one of 'csv', 'jsonl', 'parquet', 'arrow', 'xlsx', 'sqlite', 'duckdb', got",
+        ),
         ({"memory": 0}, "`memory` must be an integer of at least 1, got 0"),
     ],
 )

@@ -59,7 +59,7 @@ NAMES_HERE: dict[str, tuple[str, ...]] = {
 FIELDS_OF_TABLES = frozenset(
     {
         "format", "encoding", "decimal", "gaps", "memory", "missing", "unusable", "category", "number", "weights",
-        "cluster", "max_rows", "time_budget",
+        "cluster", "max_rows", "time_budget", "table", "sql",
     }
 )  # fmt: skip
 """Fields of `condcs.TableOptions`, the value of the option `tables`."""

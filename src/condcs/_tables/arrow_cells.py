@@ -35,6 +35,9 @@ def cells_of_arrow(array: Any) -> Cells:
     types, kind = import_module("pyarrow").types, array.type
     if types.is_dictionary(kind):
         return _of_dictionary(array)
+    if is_text_view(kind):
+        array = _without_views(array)
+        kind = array.type
     if is_text(kind):
         # Each text once: a long one that repeats would otherwise be copied for every row.
         return _of_dictionary(array.dictionary_encode())
@@ -64,6 +67,20 @@ def is_text(kind: Any) -> bool:
     """Whether a type is one of texts."""
     types = import_module("pyarrow").types
     return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def is_text_view(kind: Any) -> bool:
+    """Whether a type is one of texts with views, as polars has them; pyarrow has those from version 16 on."""
+    is_view = getattr(import_module("pyarrow").types, "is_string_view", None)
+    return is_view is not None and bool(is_view(kind))
+
+
+def _without_views(array: Any) -> Any:
+    """Return texts with views as plain ones, which can be coded; as they are where pyarrow cannot do that yet."""
+    try:
+        return array.cast("large_string")
+    except NotImplementedError:
+        return array
 
 
 def _nulls(array: Any) -> BoolArray:

@@ -33,7 +33,7 @@ from condcs._tables.pair import (
     select_one,
 )
 from condcs._tables.sampling import RowSampler, Sample, together
-from condcs._tables.sources import FEWEST_TABLE_ROWS, MEGABYTE, Table, open_table
+from condcs._tables.sources import FEWEST_TABLE_ROWS, MEGABYTE, Table, check_paths, open_table
 
 MOST_GROUPS = 50
 """Groups of a table at most: the budget of memory is split evenly among so many, and every group is a comparison."""
@@ -117,6 +117,7 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     Groups are in the order of their numbers or dates, other names in that of their first rows. Groups of fewer than
     `FEWEST_TABLE_ROWS` rows are left out, with a note.
     """
+    check_paths([source], options)
     with open_table(source, options) as table:
         column = select_one("group", group, table.names, table.title)
         if column is None:

@@ -3,7 +3,8 @@
 `as_table` is the function to read first: it finds the columns of whatever it is given, or takes it for the path of a
 file. `TableInMemory` hands them out in batches; typed columns (numpy, nullable pandas, Arrow) stay arrays, and others
 are listed as Python values and told by `cells_of`. A library is recognised by what its tables can do, never imported.
-A new one needs a branch in `as_table` that lists its columns, and if these are typed, one in `_typed_cells`.
+What streams its rows as Arrow batches is the subject of `streams`; any other library needs a branch in `as_table` that
+lists its columns, and if these are typed, one in `_typed_cells`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from condcs._core.vocabulary import named
 from condcs._tables.arrow_cells import is_text, readable_cells
 from condcs._tables.cells import Cells, TextCells, cells_of, cells_of_array, cells_of_codes
 from condcs._tables.sources import TableBatch, batch_rows, check_names, column_name
+from condcs._tables.streams import streamed_table
+from condcs._tables.typed_files import ColumnarTable
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
@@ -111,19 +114,29 @@ def _has_cells(kind: Any) -> bool:
     return is_text(texts) or any(test(kind) for test in tests)
 
 
-def as_table(role: str, value: Any) -> str | TableInMemory:
-    """Return a table in memory, or the path of a file as text."""
+def as_table(role: str, value: Any) -> str | TableInMemory | ColumnarTable:
+    """Return a table in memory, a stream of one, or the path of a file as text."""
     if isinstance(value, str | os.PathLike):
         return os.fsdecode(value)
     title = f"{role} ({type(value).__name__})"
     if isinstance(value, Mapping):
         return TableInMemory(title, list(value.items()))
+    if callable(getattr(value, "to_native", None)):
+        # A wrapper of narwhals.
+        return as_table(role, value.to_native())
+    # Columns that are in memory are cut into batches here, without Arrow in between.
+    is_pandas = hasattr(value, "iloc") and hasattr(value, "columns")
+    is_arrow_in_memory = hasattr(value, "column_names") and hasattr(value, "slice")
+    if not is_pandas and not is_arrow_in_memory:
+        streamed = streamed_table(value, title)
+        if streamed is not None:
+            return streamed
     if callable(getattr(value, "collect", None)):
         raise ParameterError(
             f"{named(role)} must be a table whose rows are known, got {type(value).__name__}, which is lazy. Pass "
             "the table that its method `collect` returns."
         )
-    if hasattr(value, "iloc") and hasattr(value, "columns"):
+    if is_pandas:
         return TableInMemory(title, [(key, value.iloc[:, i]) for i, key in enumerate(value.columns)])
     names = getattr(value, "column_names", None) or getattr(value, "columns", None)
     if names is not None and not callable(names) and hasattr(value, "__getitem__"):
@@ -132,7 +145,7 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         array = np.asarray(value)
         return TableInMemory(title, list(enumerate(array.T)))
     raise ParameterError(
-        f"{named(role)} must be a table (a DataFrame of pandas or polars, a pyarrow Table, a dict of columns, a 2-d "
+        f"{named(role)} must be a table (a DataFrame, anything that streams Arrow batches, a dict of columns, a 2-d "
         "array) or the path of one, got "
         f"{type(value).__name__}{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}. Pass e.g. a "
         "DataFrame with a column per variable."

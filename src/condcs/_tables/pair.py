@@ -39,7 +39,7 @@ from condcs._tables.sources import (
     TableBatch,
     TableOptions,
     UnusableInputs,
-    check_path,
+    check_paths,
     column_name,
     open_table,
 )
@@ -220,8 +220,7 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     """Read two tables; the columns of the first decide, and the second must have them too."""
     if reference == current == "-":
         raise ParameterError("only one of the two tables can come from standard input. Name a file for the other.")
-    for source in (reference, current):
-        check_path(source)
+    check_paths((reference, current), options)
     # 1. A sample of the rows of each, of the columns that the options choose of the first.
     samples: list[tuple[Table, Sample]] = []
     wanted = Wanted([], {}, frozenset())

@@ -3,11 +3,12 @@
 `Table` is what every source of tables is: a title, names of columns, and `batches`, which yields batch after batch of
 some of the columns as `Cells`, each row with its line in the file. `open_table` is the function to read first: it tells
 the format of a file from its first bytes and its ending, and opens it; `CsvTable` and `JsonLinesTable` are here, typed
-files in `typed_files`, tables in memory in `in_memory`.
+files in `typed_files`, databases in `databases`, many files in `folders`, tables in memory in `in_memory`, and what
+streams Arrow batches in `streams`.
 
 A source knows nothing of what its columns mean: whether texts are numbers, which columns are wanted and which rows are
 sampled is decided above it, in `kinds`, `pair` and `sampling`. A new format is a class with the members of `Table`, a
-row in `_ENDINGS` and a branch in `_table`.
+row in `ENDINGS` and a branch in `_table`.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive
-from condcs._core.errors import DataError
+from condcs._core.errors import DataError, ParameterError
 from condcs._core.printable import counted, listed
 from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import Cells, DecimalSign, cells_of, gap_marks
 
-Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
+Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx", "sqlite", "duckdb"]
 
-_ENDINGS = {
+ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
@@ -51,9 +52,17 @@ _ENDINGS = {
     ".ipc": "arrow",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".duckdb": "duckdb",
 }
+"""The format of a file by the ending of its name, where its first bytes do not tell."""
+
 _PARQUET, _ARROW_FILE, _ARROW_STREAM, _GZIP = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
+_SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
+_DUCKDB_AT = 8
+"""Bytes before the mark of a DuckDB file: a checksum."""
 
 # Files that are taken for tables, and would end in a guess about their encoding.
 _FOREIGN = {
@@ -63,7 +72,6 @@ _FOREIGN = {
     b"\x80\x05\x95": "a Python pickle",
     b"\x93NUMPY": "a numpy array",
     b"\x89HDF": "an HDF5 file",
-    b"SQLite f": "an SQLite database",
     b"\x28\xb5\x2f\xfd": "a file compressed by zstd",
     b"BZh": "a file compressed by bzip2",
     b"\xfd7zXZ": "a file compressed by xz",
@@ -85,8 +93,8 @@ more calls of numpy for each row."""
 _BUFFER_BYTES = 1 << 20
 """What is read from a file at once; a page of parquet is about as large."""
 
-_HEAD_BYTES = 8
-"""First bytes of a file that tell what it is: all marks below and above are this long or shorter."""
+_HEAD_BYTES = 16
+"""First bytes of a file that tell what it is: all marks above end within these."""
 
 _NAMES_SHOWN = 5
 """Names of columns that a message about a header lists."""
@@ -116,12 +124,23 @@ class FileOptions:
     decimal: DecimalSign = "."  # of numbers that are written as text
     gaps: str | Sequence[str] = ()  # texts for a missing value beside the usual ones, perhaps several with commas
     memory: int = 500  # megabytes that the sampled rows may take up
+    table: str | None = None  # of a database that holds several
+    sql: str | None = None  # a query to a database, instead of one of its tables
 
     def __post_init__(self) -> None:
         if self.format is not None:
             check_choice("format", self.format, get_args(Format))
         check_choice("decimal", self.decimal, get_args(DecimalSign))
         check_integer("memory", self.memory, 1)
+        for name in ("table", "sql"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value.strip()):
+                raise ParameterError(f"{named(name)} must be text, got {value!r}. Leave it out to read the only table.")
+        if self.table is not None and self.sql is not None:
+            raise ParameterError(
+                f"{named('table', 'sql')} must not both be given, got {self.table!r} and {self.sql!r}. Name the table "
+                "in the query."
+            )
 
 
 @dataclass(frozen=True)
@@ -132,8 +151,11 @@ class TableOptions(FileOptions):
     ----------
     format, encoding, decimal, gaps, memory
         Of files, and of text in tables: the format, if a file's first bytes and its ending do not tell ("csv",
-        "jsonl", "parquet", "arrow" or "xlsx"), the encoding of csv and jsonl, the decimal sign ("." or ","), texts that
-        stand for a missing value beside the usual ones, and the megabytes that the sampled rows may take up.
+        "jsonl", "parquet", "arrow", "xlsx", "sqlite" or "duckdb"), the encoding of csv and jsonl, the decimal sign
+        ("." or ","), texts that stand for a missing value beside the usual ones, and the megabytes that the sampled
+        rows may take up.
+    table, sql : str, optional
+        Of database files: the table to read, or a query whose rows are read. A database of one table needs neither.
     missing : {"as-value", "drop", "error"}
         Whether gaps of x count as values (a category "missing", or the median of a number and a column that flags the
         gaps) and rows without y are left out, or all rows with missing values are left out, or they are an error.
@@ -285,15 +307,35 @@ def open_table(source: str | Table, files: FileOptions, *, live: bool = False) -
     that the encoding does not have become replacement characters, instead of an error.
     """
     if isinstance(source, str):
+        from condcs._tables.folders import files_table, is_many_files
+
+        if is_many_files(source):
+            # The files are opened one by one, and gaps are marked in each.
+            return nullcontext(files_table(source, files))
         return _opened(source, files, live)
     return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
-def check_path(source: str | Table) -> None:
-    """Raise an error if a file is absent: of two tables, before the first one is read."""
-    if isinstance(source, str) and source != "-":
+def check_paths(sources: Sequence[str | Table], files: FileOptions) -> None:
+    """Raise an error if a file is absent, or no database has a use for a query: before the first table is read."""
+    from condcs._tables.folders import is_many_files
+
+    are_databases = []
+    for source in sources:
+        if not isinstance(source, str) or source == "-" or is_many_files(source):
+            continue
         with _finding(source):
             Path(source).stat()
+            if Path(source).is_file():
+                with open(source, "rb") as file:
+                    are_databases.append(_database_form(file.read(_HEAD_BYTES)) is not None)
+    asked = [name for name in ("table", "sql") if getattr(files, name) is not None]
+    if asked and not any(are_databases) and files.format not in ("sqlite", "duckdb"):
+        titles = [source if isinstance(source, str) else source.title for source in sources]
+        raise ParameterError(
+            f"{named(*asked)} must be left out where no table is a database file of SQLite or DuckDB, got "
+            f"{' and '.join(dict.fromkeys(titles))}."
+        )
 
 
 @contextmanager
@@ -384,6 +426,7 @@ def _raw_stream(path: str, title: str) -> io.BufferedReader:
         stdin: Any = sys.stdin.buffer
         return stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin)
     if Path(path).is_dir():
+        # A folder is opened by `folders`; here, one of its files was asked for.
         raise DataError(f"{title} must be a file, got a folder. Name one file in it.")
     return io.BufferedReader(io.FileIO(path), _BUFFER_BYTES)
 
@@ -404,6 +447,13 @@ def _table(source: _Source, files: FileOptions, live: bool) -> Table:
         if source.is_compressed or source.path == "-":
             raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
         return ExcelTable(stream, title)
+    if form in ("sqlite", "duckdb"):
+        from condcs._tables.databases import duckdb_table, sqlite_table
+
+        if source.is_compressed or source.path == "-":
+            raise DataError(f"{title} must be a file of its own to be read as a database. Unpack it, or save it.")
+        open_database = sqlite_table if form == "sqlite" else duckdb_table
+        return open_database(source.path, title, files, source.closing)
     if form in ("parquet", "arrow"):
         from condcs._tables.typed_files import arrow_file_table, arrow_stream_table, parquet_table
 
@@ -434,20 +484,33 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
             f"{title} must be a table (csv, jsonl, parquet, arrow or xlsx), got {what}. Save it as one of these, e.g. "
             "as CSV UTF-8 in a spreadsheet."
         )
+    database = _database_form(head)
+    if database is not None and form not in (None, database):
+        raise DataError(f"{title} must be {form}, got a database file ({database}). Leave {named('format')} out.")
     if head.startswith(_ZIP) and form not in (None, "xlsx"):
         raise DataError(
             f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave {named('format')} out."
         )
 
 
+def _database_form(head: bytes) -> Format | None:
+    """Tell by the first bytes of a file which database wrote it, if one did."""
+    if head.startswith(_SQLITE):
+        return "sqlite"
+    return "duckdb" if head[_DUCKDB_AT:].startswith(_DUCKDB) else None
+
+
 def _form(name: str, head: bytes) -> str:
     """Tell the format of a table from its first bytes, else from the ending of its name."""
-    ending = _ENDINGS.get(Path(name).suffix.lower())
+    ending = ENDINGS.get(Path(name).suffix.lower())
     if Path(name).suffix.lower() == ".json" and head.lstrip().startswith(b"["):
         raise DataError(
             f"{name} must hold one JSON object per line, got an array. Write it as lines, e.g. with pandas "
             "to_json(path, orient='records', lines=True)."
         )
+    database = _database_form(head)
+    if database is not None:
+        return database
     if head.startswith(_ZIP):
         return "xlsx"
     if head.startswith(_PARQUET):

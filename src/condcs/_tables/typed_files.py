@@ -19,7 +19,7 @@ import numpy as np
 
 from condcs._core.errors import CondcsError, DataError
 from condcs._core.vocabulary import named
-from condcs._tables.arrow_cells import first_line, is_text, readable_cells
+from condcs._tables.arrow_cells import first_line, is_text, is_text_view, readable_cells
 from condcs._tables.sources import BATCH_BYTES, TableBatch, TableRow, batch_rows, check_names, in_batches
 
 _LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
@@ -198,8 +198,7 @@ def _is_plain(kind: Any) -> bool:
     if types.is_dictionary(kind):
         return _is_plain(kind.value_type)
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_temporal, types.is_null)
-    view = getattr(types, "is_string_view", None)
-    return is_text(kind) or (view is not None and bool(view(kind))) or any(test(kind) for test in tests)
+    return is_text(kind) or is_text_view(kind) or any(test(kind) for test in tests)
 
 
 def _pyarrow(title: str, module: str) -> Any:

@@ -45,7 +45,15 @@ GapsOption = Annotated[
 ]
 FormatOption = Annotated[
     str | None,
-    _table_option("--format", help="csv, jsonl, parquet, arrow or xlsx; recognised from the file by default."),
+    _table_option(
+        "--format", help="csv, jsonl, parquet, arrow, xlsx, sqlite or duckdb; recognised from the file by default."
+    ),
+]
+DatabaseTableOption = Annotated[
+    str | None, _table_option("--table", metavar="NAME", help="Table of an SQLite or DuckDB file that holds several.")
+]
+SqlOption = Annotated[
+    str | None, _table_option("--sql", metavar="QUERY", help="Query to an SQLite or DuckDB file, instead of --table.")
 ]
 EncodingOption = Annotated[str, _table_option(help="Text encoding of csv and jsonl files.")]
 JobsOption = Annotated[int | None, _count_option(min=1, help="Number of threads; by default one per core.")]
@@ -117,7 +125,7 @@ def warm_up() -> None:
 def compare_tables(
     reference: Annotated[
         str,
-        typer.Argument(metavar="REFERENCE", help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin."),
+        typer.Argument(metavar="REFERENCE", help="The earlier table: a file, a folder or glob of files; - is stdin."),
     ],
     y: ResponseOption,
     current: Annotated[
@@ -165,6 +173,8 @@ def compare_tables(
     encoding: EncodingOption = "utf-8",
     decimal: DecimalOption = ".",
     gaps: GapsOption = None,
+    table: DatabaseTableOption = None,
+    sql: SqlOption = None,
     max_rows: Annotated[
         int | None, _count_option(min=10, help="Rows of each table; by default as many as --time-budget allows.")
     ] = None,
@@ -211,6 +221,8 @@ def compare_tables(
         cluster=cluster,
         max_rows=max_rows,
         time_budget=time_budget,
+        table=table,
+        sql=sql,
     )
     options = {"y": y, "x": x, "alpha": alpha, "rng": seed, "n_jobs": jobs, "tables": tables}
     compared = chosen_tables(
@@ -426,7 +438,7 @@ def explore_environment(
 @app.command()
 def watch(
     reference: Annotated[
-        str, typer.Argument(metavar="REFERENCE", help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")
+        str, typer.Argument(metavar="REFERENCE", help="Table to compare with: a file, a folder or glob of files.")
     ],
     y: ResponseOption,
     x: ColumnsOption = None,
@@ -454,6 +466,8 @@ def watch(
     encoding: EncodingOption = "utf-8",
     decimal: DecimalOption = ".",
     gaps: GapsOption = None,
+    table: DatabaseTableOption = None,
+    sql: SqlOption = None,
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
@@ -477,6 +491,8 @@ def watch(
         encoding=encoding,
         decimal=cast(Any, decimal),
         gaps=gaps or (),
+        table=table,
+        sql=sql,
     )
     stream_format = None if form is None else _one_of(Format, "format", form)
     run(

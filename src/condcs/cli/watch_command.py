@@ -32,7 +32,7 @@ from condcs._core.vocabulary import named
 from condcs._tables.cells import label_of
 from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
-from condcs._tables.sources import Format, RowError, Table, TableBatch, TableRow, open_table
+from condcs._tables.sources import Format, RowError, Table, TableBatch, TableRow, check_paths, open_table
 from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, check_file, tell_unwritten, with_unwritten
 from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
@@ -275,6 +275,7 @@ class StateFile:
 
 def read_reference_file(path: str, options: ReadOptions, *, run_length: float, after_alarm: AfterAlarm) -> Reference:
     """Read the reference, and describe what a detector on it depends on."""
+    check_paths([path], options)
     with open_table(path, options) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
@@ -391,7 +392,9 @@ def run(
                 reference = read_reference_file(path, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:
                 watcher, state_file = _resume_or_learn(reference, state, stops, notes, stack)
-                _watch_input(watcher, state_file, replace(options, format=stream_format), stops, as_machine, notes)
+                # A stream is no database, whatever the reference is.
+                live = replace(options, format=stream_format, table=None, sql=None)
+                _watch_input(watcher, state_file, live, stops, as_machine, notes)
                 has_read_all = True
                 notes.say(_account(watcher))
         except WriteError as error:

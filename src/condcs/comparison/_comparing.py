@@ -114,9 +114,11 @@ def compare(
 
     Parameters
     ----------
-    reference, current : DataFrame, pyarrow Table, dict of columns, 2-d array, str or Path
-        The earlier and the later table: of pandas or polars, a mapping from names to sequences, an array with
-        variables in its columns, or the path of a file (csv, jsonl, parquet, arrow or xlsx; "-" is standard input).
+    reference, current : DataFrame, stream of Arrow batches, dict of columns, 2-d array, str or Path
+        The earlier and the later table: a DataFrame of pandas, polars or Spark, what streams Arrow batches
+        (``__arrow_c_stream__``, relations of DuckDB, expressions of ibis, datasets), a mapping from names to sequences,
+        an array with variables in its columns, or the path of a file (csv, jsonl, parquet, arrow, xlsx, SQLite or
+        DuckDB; "-" is standard input), or of a folder or glob of files.
         The columns are those of the reference; the current table must have them too, in any order.
     y : str, int or sequence of them
         Response: names, globs (``"sensor_*"``), several with commas between them; numbers for the columns of an array.
