@@ -453,3 +453,25 @@ def test_a_spark_frame_comes_as_arrow_batches_of_the_columns_wanted():
     asked = []
     assert rows_of(SparkFrame(arrow(), asked), ["y", "place"])[1] == expected(columns=["y", "place"])
     assert asked == [("`y`", "`place`")]
+
+
+def test_typed_dates_were_told_by_the_label_of_every_row(monkeypatch):
+    """For 200,000 different times that took longer than all else: they are dates whatever their labels are."""
+    monkeypatch.setattr("condcs._tables.cells.label_of", lambda cell: pytest.fail(f"a label was made of {cell!r}"))
+    frame = FRAME[["a", "y"]].assign(when=pd.date_range("2024-01-01", periods=N, freq="7h"))
+    pair = read_pair(as_table("reference", frame), as_table("current", frame), ReadOptions(y="y"))
+    assert [column.kind for column in pair.x][1:2] == ["date"] or "when (trend)" in [column.name for column in pair.x]
+
+
+def test_the_command_reads_a_table_of_a_database(tmp_path):
+    from typer.testing import CliRunner
+
+    from condcs.cli.app import app
+
+    path = str(sqlite_file(tmp_path / "two.db", sales=FRAME, costs=FRAME))
+    arguments = ["compare", path, path, "--y", "y", "--x", "a,count", "--resamples", "19", "--json"]
+    found = CliRunner().invoke(app, [*arguments, "--table", "sales"])
+    assert found.exit_code == 0, found.output
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 2
+    assert "--table costs" in " ".join(refused.output.split())

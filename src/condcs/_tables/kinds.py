@@ -25,7 +25,19 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._core.vocabulary import named, setting, table_setting
-from condcs._tables.cells import GAP_LABEL, YEAR_LAST, Cells, DecimalSign, as_day, as_number, cells_of, label_of, reads
+from condcs._tables.cells import (
+    GAP_LABEL,
+    YEAR_LAST,
+    Cells,
+    DayCells,
+    DecimalSign,
+    TimeCells,
+    as_day,
+    as_number,
+    cells_of,
+    label_of,
+    reads,
+)
 from condcs._tables.cycles import CYCLES, Cycle
 
 ColumnKind = Literal["number", "date", "category"]
@@ -413,10 +425,15 @@ def tell_kind(
     """
     samples = [cells_of(cells) for cells in cells_by_sample]
     # 1. More than two different numbers are neither truth values nor a response of two labels. So are nearly all
-    # columns, which are then told without their labels.
+    # columns, which are then told without their labels. So are dates of typed tables; in texts they take longer to
+    # read than labels do.
     as_numbers = _NUMBERS.column(name, samples, decimal)
-    if category is None and _more_than_two_numbers(samples, as_numbers):
+    if category is None and _more_than_two_values(samples, as_numbers):
         return as_numbers
+    if category is None and all(isinstance(cells, DayCells | TimeCells) for cells in samples):
+        as_dates = _DATES.column(name, samples, decimal)
+        if _more_than_two_values(samples, as_dates):
+            return as_dates
     # 2. Truth values, which may look like numbers in one of the tables.
     counts_by_sample = [Counter(cells.label_counts()) for cells in samples]
     counts = sum(counts_by_sample, Counter[str]())
@@ -449,9 +466,9 @@ def tell_kind(
     )
 
 
-def _more_than_two_numbers(samples: Sequence[Cells], column: Column) -> bool:
-    """Whether all cells but gaps are numbers, of more than two different values."""
-    values_by_sample = _NUMBERS.read_all(samples, column)
+def _more_than_two_values(samples: Sequence[Cells], column: Column) -> bool:
+    """Whether all cells but gaps are of the kind of a column, and of more than two different values."""
+    values_by_sample = _read_kind(column.kind).read_all(samples, column)
     if values_by_sample is None:
         return False
     values = np.concatenate(values_by_sample)
