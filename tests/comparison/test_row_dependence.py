@@ -259,6 +259,26 @@ def test_copies_were_a_note_beside_a_verdict_that_took_them_for_evidence():
     assert not dependence(*by_turns).along_rows
 
 
+def test_a_size_that_copies_can_miss_was_computed_as_if_they_were_evidence():
+    """Of labels and rounded numbers, each row twice: "these rows can miss a shift of less than .16"."""
+    rng = np.random.default_rng(0)
+    tables = [
+        pd.DataFrame(
+            {"age": rng.integers(20, 40, 200), "kind": rng.choice(["a", "b"], 200), "y": rng.integers(9, size=200)}
+        )
+        for _ in range(2)
+    ]
+    found = condcs.compare(*tables, y="y", **QUICK)
+    assert "these rows can miss a shift of y by less than" in found.verdict
+    doubled = [pd.concat([t, t], ignore_index=True).sample(frac=1, random_state=0) for t in tables]
+    marked = replace(found, row_dependence=dependence(*doubled))
+    assert marked.row_dependence.copies == (200, 200)
+    assert "how small ones these rows can miss is not known, because they repeat one another" in marked.verdict
+    assert "can miss a shift" not in marked.verdict
+    along = replace(found, row_dependence=dependence(table(1, noise=0.9), table(2, noise=0.9)))
+    assert "because they depend on their neighbours" in along.verdict
+
+
 def test_copies_with_clusters_need_no_word():
     twice = [pd.concat([table(seed, rows=120).assign(who=np.arange(120))] * 2, ignore_index=True) for seed in (1, 2)]
     found = condcs.compare(*twice, y="y", x="x", tables=TableOptions(cluster="who"), **QUICK)

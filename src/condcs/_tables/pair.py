@@ -21,6 +21,7 @@ from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._core.printable import counted, listed
 from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import Cells, DecimalSign, as_number, reads
+from condcs._tables.copies import count_copies
 from condcs._tables.kinds import (
     Column,
     Derived,
@@ -46,12 +47,6 @@ from condcs._tables.sources import (
 
 _SHOWN = 5
 """So many columns or faults are named in a message; it says how many more there are."""
-
-_FEWEST_COPIES = 0.05
-"""Part of a table's rows that must repeat others for a word on them; with fewer of them p-values hardly change."""
-
-_NEARLY_ALL_DIFFERENT = 0.9
-"""Of the different rows, so many values of one column make equal rows a surprise."""
 
 
 def same_decimals(
@@ -383,8 +378,8 @@ def make_pair(encoded: EncodedTables, reference: Encoded, current: Encoded) -> P
         yp=yp,
         xq=xq,
         yq=yq,
-        reference=replace(reference.account, copies=_copies(reference)),
-        current=replace(current.account, copies=_copies(current)),
+        reference=_account_with_copies(reference),
+        current=_account_with_copies(current),
         notes=tuple(notes),
         left_out=tuple(left_out),
         weights_p=reference.weights,
@@ -477,22 +472,11 @@ def _clusters(cells: Cells, numbers: dict[str, int]) -> IntArray:
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=int)[codes]
 
 
-def _copies(table: Encoded) -> int:
-    """Count rows that repeat others; 0 if equal rows are to be expected, or clusters say what they are."""
+def _account_with_copies(table: Encoded) -> Account:
+    """Return the account of a table, which says how many rows repeat others; clusters say so by themselves."""
     if table.clusters is not None:
-        return 0
-    n, most_values = table.account.used, 0
-    for column in table.columns:
-        most_values = max(most_values, len(np.unique(column)))
-        if most_values == n:
-            return 0
-    # By their bytes: gaps are then equal to one another.
-    rows = np.column_stack(table.columns)
-    n_different = len(np.unique(np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")))
-    # Some column tells nearly all different rows apart, so that chance alone makes no two of them equal.
-    if n - n_different < _FEWEST_COPIES * n or most_values < _NEARLY_ALL_DIFFERENT * n_different:
-        return 0
-    return n - n_different
+        return table.account
+    return replace(table.account, copies=count_copies(table.columns))
 
 
 def _does_not_vary(name: str, argument: str) -> str:

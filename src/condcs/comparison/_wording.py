@@ -233,7 +233,11 @@ def _hardly_overlaps(comparison: Comparison) -> bool:
 
 def undetectable_words(comparison: Comparison) -> str:
     """Say how large a change these rows can miss, so that no evidence is not taken for no change."""
-    pair = comparison.pair
+    pair, rows = comparison.pair, comparison.row_dependence
+    if rows.has_copies or rows.along_rows:
+        # The errors behind such a size count every row as an observation of its own.
+        depend = "repeat one another" if rows.has_copies else "depend on their neighbours"
+        return f"Changes are not ruled out; how small ones these rows can miss is not known, because they {depend}."
     pooled_y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
     shifts = []
     for column, effect, values in zip(pair.y, comparison.effects, pooled_y.T, strict=True):
