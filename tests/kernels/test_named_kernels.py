@@ -11,6 +11,7 @@ from condcs._core.errors import BandwidthError, DataError, ParameterError
 from condcs._kernels.bandwidths import BANDWIDTH_RULES, BandwidthRuleName, RuleWidths
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.named_kernels import NAMED_KERNELS, KernelName, NamedKernel, check_kernel, kernel_of_widths
+from tests.docs.pages import DOCS
 
 RNG = np.random.default_rng(29)
 NUMBERS = RNG.normal(size=(20, 3))
@@ -55,6 +56,16 @@ def test_every_named_kernel_is_the_same_in_torch(name, by_column):
 def test_names_for_type_checkers_are_those_of_the_tables():
     assert get_args(KernelName) == tuple(NAMED_KERNELS)
     assert get_args(BandwidthRuleName) == tuple(BANDWIDTH_RULES)
+
+
+def test_docstrings_of_measures_repeated_the_names_of_kernels():
+    """A new kernel took a change of each; they refer to the guide, which names every kernel."""
+    guide = (DOCS / "guide" / "bandwidth.md").read_text(encoding="utf-8")
+    assert [name for name in NAMED_KERNELS if f'| `"{name}"` | ' not in guide] == []
+    listed = ", ".join(f'"{name}"' for name in [*NAMED_KERNELS][:2])
+    for measure in (condcs.conditional_cs, condcs.cs):
+        assert listed not in measure.__doc__
+        assert "docs/guide/bandwidth.md" in measure.__doc__
 
 
 class RationalQuadratic(LogKernel):

@@ -1,6 +1,6 @@
 """The kernels that callers name, and what becomes of an option ``kernel_x=`` on a pooled sample.
 
-A new kernel is one class of `LogKernel` and one row of `NAMED_KERNELS`.
+A new kernel is one class of `LogKernel`, and one row of `NAMED_KERNELS` with its name in `KernelName`.
 """
 
 from __future__ import annotations

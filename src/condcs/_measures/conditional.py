@@ -69,10 +69,11 @@ def conditional_cs(
         Bandwidths of the kernels; a rule estimates them from the pooled sample.
     bandwidth : float, sequence of float, or a rule, optional
         Sets both: one number, or one rule, for x and for y.
-    kernel_x, kernel_y : {"gaussian", "laplacian", "delta", "aitchison-aitken"}, one per column, or callable
-        "delta" compares labels by equality. With "aitchison-aitken" labels borrow strength from one another, the less
-        the more rows have the same labels: different ones count 1 / (1 + C m), with C labels in the column and m other
-        rows with equal labels in all such columns, on average over the pool.
+    kernel_x, kernel_y : str, one per column, or callable
+        The name of a kernel: docs/guide/bandwidth.md lists them, as does the error about a name that is none. "delta"
+        compares labels by equality. With "aitchison-aitken" labels borrow strength from one another, the less the more
+        rows have the same labels: different ones count 1 / (1 + C m), with C labels in the column and m other rows with
+        equal labels in all such columns, on average over the pool.
     weights_p, weights_q : array, optional
         A non-negative weight per row. A row of weight 2 counts as two equal rows, one of weight 0 as absent.
     method : {"auto", "exact", "sampled"} or `Sampled`

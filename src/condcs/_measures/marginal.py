@@ -51,8 +51,9 @@ def cs(
         kernel means a bandwidth of sqrt(2) sigma.
     bandwidth : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Estimated from the pooled sample when a rule is named.
-    kernel : {"gaussian", "laplacian", "delta", "aitchison-aitken"}, one per column, or callable
-        Similarity of two observations; the last two compare labels, as in `conditional_cs`.
+    kernel : str, one per column, or callable
+        Similarity of two observations: docs/guide/bandwidth.md lists the names, as does the error about a name that is
+        none. Labels are compared as in `conditional_cs`.
     weights_p, weights_q : array, optional
         A non-negative weight per row.
     method : {"auto", "exact", "sampled"} or `Sampled`
