@@ -739,3 +739,53 @@ def test_broken_states(detector_state):
 def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):
     with pytest.raises(CondcsError, match="`state` must come from"):
         fresh({**detector_state, name: change(detector_state[name])})
+
+
+def running_rows(n, rng):
+    """A time in days every 47 minutes, and a response that depends on the hour."""
+    days = 19905 + np.arange(n) * 47 / 1440
+    return days[:, None], np.sin(np.floor(days % 1 * 24) / 4) + 0.3 * rng.normal(size=n)
+
+
+def test_a_reference_whose_inputs_never_return_is_refused():
+    """No row of it was ranked: the detector began with the mean of nothing and gave no alarm for any change."""
+    rng = np.random.default_rng(0)
+    x, y = running_rows(300, rng)
+    words = "`x_ref` must have inputs that return: 0 of the 150 rows .* Leave out inputs that only go on"
+    with pytest.raises(CondcsError, match=words):
+        ConditionalDriftDetector(x, y)
+    # At random distances a few rows beside the fitted blocks have neighbours there; those of the stream have none.
+    with pytest.raises(CondcsError, match=r"inputs that return: [1-9]"):
+        ConditionalDriftDetector(np.cumsum(rng.exponential(size=300)), y)
+    # The hour of the day returns.
+    hours = x % 1 * 24
+    assert ConditionalDriftDetector(hours, y, rng=0).update_many(hours, y + 9).any()
+
+
+def test_a_refused_reference_leaves_the_detector_as_it_was(detector_state):
+    detector, rng = fresh(detector_state), np.random.default_rng(1)
+    x, y = running_rows(300, rng)
+    with pytest.raises(CondcsError, match="inputs that return"):
+        detector.learn(np.column_stack([x, x]), y)
+    for name, array in detector.state_dict().items():
+        np.testing.assert_array_equal(array, detector_state[name])
+
+
+def test_rows_among_which_inputs_do_not_return_are_not_learned():
+    """A stream goes on: after them the next rows are taken, until inputs return."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=400), rng.normal(size=400)
+    detector = ConditionalDriftDetector(x, y, learning_rows=100)
+    while not detector.is_learning:
+        detector.update(0.0, 9.0)
+    detector.update_many(np.arange(200) / 100, rng.normal(size=200))
+    assert detector.is_learning
+    assert detector.counts["learned"] == 200
+    detector.update_many(x[:100], y[:100])
+    assert not detector.is_learning
+
+
+def test_a_saved_state_with_nan_is_refused_as_such(detector_state):
+    chances = np.full_like(detector_state["start_chances"], np.nan)
+    with pytest.raises(CondcsError, match=r"got something else \(start_chances with NaN\)"):
+        fresh({**detector_state, "start_chances": chances})

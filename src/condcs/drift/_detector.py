@@ -32,7 +32,14 @@ from condcs.drift._betting import (
     no_sums,
 )
 from condcs.drift._cells import CellTree, Regions, cells_from_state, cells_state
-from condcs.drift._scores import FEWEST_REFERENCE_ROWS, ScoreModel, design, fit_scores, label_counts
+from condcs.drift._scores import (
+    FEWEST_REFERENCE_ROWS,
+    InputsNeverReturn,
+    ScoreModel,
+    design,
+    fit_scores,
+    label_counts,
+)
 from condcs.drift._stream_columns import HAS_GAP, HAS_UNSEEN_LABEL, USABLE, StreamColumns, encode_reference
 from condcs.drift._watching import COURSE_SCORE, COURSE_VALUE, KEPT_ROWS, KeptRows, Plan, watch_rows
 
@@ -101,12 +108,14 @@ class ConditionalDriftDetector(Stateful):
     x_ref, y_ref : array or table, shape (n, d_x) and (n, d_y)
         The reference, at least 40 rows; 300 are a good beginning. Half of them, 2,500 at most, are fitted, the others
         ranked where they are near fitted ones. Columns are numbers, or labels: text, truth values, and a response of
-        two values. Columns of a DataFrame keep their names, and rows may then be passed as dicts.
+        two values. Columns of a DataFrame keep their names, and rows may then be passed as dicts. Inputs must return:
+        of a time or a running number no later row is near the reference, and such a reference is refused.
     expected_run_length : float
         Least mean number of rows until a false alarm in a stream that follows the reference.
     after_alarm : {"learn", "keep"}
         After an alarm, take the next `learning_rows` rows as the new reference, without an alarm meanwhile, so that a
-        change is reported once; or keep the reference, and report again and again while the relation differs.
+        change is reported once; or keep the reference, and report again and again while the relation differs. Rows
+        among which inputs do not return are no reference, and the next `learning_rows` are taken instead.
     learning_rows : int
         Length of a reference that is learned.
     category : sequence of str
@@ -373,14 +382,21 @@ class ConditionalDriftDetector(Stateful):
             self._learning = []
 
     def _collect(self, x: FloatArray, y: FloatArray) -> None:
-        """Take rows as a part of a new reference, and start from it when there are enough."""
+        """Take rows as a part of a new reference, and start from it when there are enough.
+
+        If inputs do not return among them, nothing could be watched: the next rows are taken instead.
+        """
         assert self._learning is not None
         self._learning += [[a, b] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
         self._counts["learned"] += len(x)
         if len(self._learning) >= self.learning_rows:
             inputs = np.array([x_row for x_row, _ in self._learning])
             responses = np.array([y_row for _, y_row in self._learning])
-            self._take_reference(inputs, responses)
+            try:
+                self._take_reference(inputs, responses)
+            except InputsNeverReturn:
+                # A stream goes on, and its inputs may return later.
+                self._learning = []
 
     @public
     def update_input(self, key: str | int, x: Any) -> ConditionalDriftDetector:
@@ -527,6 +543,7 @@ class ConditionalDriftDetector(Stateful):
         # 1. Scores: regressions on one half of the rows; the others, which are ranked, are scored by these.
         # Other random numbers than those of the rows of the stream.
         key = np.uint64(np.random.default_rng([int(self._key), self.n_seen]).integers(2**63))
+        # What is unfit raises here, before anything of the detector has changed.
         self._model, is_ranked, scores, chances = fit_scores(x, y, self._x.columns, self._y.columns, key)
         # 2. Regions of x, on which there are bets, and cells of each of them, in which scores are ranked.
         inputs = design(x[is_ranked], self._x.columns)  # (r, p)
@@ -600,7 +617,9 @@ def _carried_forward(values: FloatArray, rows: IntArray) -> FloatArray:
 def _checked_like(array: AnyArray, state: Mapping[str, AnyArray], name: str) -> AnyArray:
     """Return an array of a saved state; a ValueError unless it is as long as another one, and of the same type."""
     saved = np.asarray(state[name])
-    if saved.shape != array.shape or saved.dtype != array.dtype or np.isnan(saved).any():
+    if np.isnan(saved).any():
+        raise ValueError(f"{name} with NaN")
+    if saved.shape != array.shape or saved.dtype != array.dtype:
         raise ValueError(f"{name} of type {saved.dtype} and shape {saved.shape} where {array.shape} is due")
     return saved
 

@@ -25,6 +25,8 @@ from scipy.spatial import cKDTree
 
 from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from condcs._core.compiling import inner, njit
+from condcs._core.errors import DataError
+from condcs._core.vocabulary import named
 from condcs._inference.responses import MADS_PER_DEVIATION
 from condcs._tables.kinds import Column
 from condcs.drift._betting import OUTERMOST, normal_score, uniform
@@ -69,6 +71,11 @@ _NEIGHBOURS = 3
 _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others: 3.4% of 1,250 rows.
 That is also about the share of new rows that are not watched, and shrinks as the reference grows."""
+
+_LEAST_RANKED_SHARE = 0.1
+"""Share of the rows that are not fitted that must be near fitted ones. Of independent rows a quarter are in the worst
+of 1,000 references of 40 rows, and 90% and more in longer ones. Of times and other inputs that never return, only rows
+beside a fitted block are, at most 6% in references of 100 to 20,000 rows; and no row of the stream would be watched."""
 
 _INPUTS_COUNT = 0.5
 """Weight of the inputs, in interquartile ranges, beside expectations and spreads in units of residuals, when cells are
@@ -376,6 +383,10 @@ def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
     return np.asarray(design_rows(np.ascontiguousarray(x), label_counts(columns)))
 
 
+class InputsNeverReturn(DataError):
+    """A reference of which nearly no row has neighbours among the rows of another time."""
+
+
 class FittedScores(NamedTuple):
     """How rows are scored, and the scores of those rows of the reference that were not fitted."""
 
@@ -394,6 +405,10 @@ def fit_scores(
     pairs = _pairs(targets, y_columns)  # (q, 2)
     values = np.asarray(values_of_targets(y, targets))  # (n, t)
     inputs = design(x, x_columns)  # (n, p)
+    # Ranked are rows that are near fitted ones.
+    units, fitted, farthest = _neighbourhood(inputs[is_fitted])
+    is_ranked = ~is_fitted & near_reference(inputs, units, fitted, farthest)  # (n,)
+    _check_inputs_return(is_ranked, is_fitted)
 
     # 1. Regressions on x, of the targets and of the sizes of their residuals.
     fitter = RegressionFitter(inputs[is_fitted])
@@ -415,9 +430,6 @@ def fit_scores(
     uncorrelated, _ = scores_given(np.zeros((len(x), len(pairs))))
     correlations = _fit_correlations(fitter, uncorrelated[is_fitted], pairs)
     scores, score_chances = scores_given(correlations.predict(inputs))
-    # 5. Ranked are rows that are near fitted ones.
-    units, fitted, farthest = _neighbourhood(inputs[is_fitted])
-    is_ranked = ~is_fitted & near_reference(inputs, units, fitted, farthest)
     arrays = ScoreArrays(
         means=regressions.means,
         spreads=regressions.spreads,
@@ -433,6 +445,18 @@ def fit_scores(
     )
     model = ScoreModel(x_columns, y_columns, arrays, dependence.notes, dependence.promises)
     return FittedScores(model, is_ranked, scores[is_ranked], score_chances[is_ranked])
+
+
+def _check_inputs_return(is_ranked: BoolArray, is_fitted: BoolArray) -> None:
+    """Raise `InputsNeverReturn` if nearly none of the rows that were not fitted are near fitted ones."""
+    n_ranked, n_others = int(is_ranked.sum()), int((~is_fitted).sum())
+    if n_ranked < _LEAST_RANKED_SHARE * n_others:
+        raise InputsNeverReturn(
+            f"{named('x_ref')} must have inputs that return: {n_ranked:,} of the {n_others:,} rows that are compared "
+            "with rows of other times have similar inputs there, so that nothing could be said of y given these. Leave "
+            "out inputs that only go on, such as times and running numbers, or replace them by what returns, such as "
+            "the hour of the day; if x changes slowly, pass a longer reference."
+        )
 
 
 class _Regressions(NamedTuple):
