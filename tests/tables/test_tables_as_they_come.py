@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -245,6 +247,29 @@ def test_a_day_above_12_tells_how_dates_with_the_year_last_are_read(form, first)
     column = tell_kind("when", [written], category=None, response=None)
     assert column.day_first is first
     assert Column.from_description(column.description) == column
+
+
+def test_attributes_of_a_saved_column_are_named():
+    """They went by their place, so that a second one without the first was read as that."""
+    plain = Column("when", "date")
+    assert plain.description == ["when", "date", []]
+    assert Column.from_description(plain.description) == plain
+    for attributes in ({"day_first": False}, {"decimal": ","}, {"decimal": ",", "day_first": True}):
+        column = Column("when", "date", **attributes)
+        assert column.description == ["when", "date", [], attributes]
+        assert Column.from_description(json.loads(json.dumps(column.description))) == column
+    with pytest.raises(ValueError, match="no attributes of columns: century"):
+        Column.from_description(["when", "date", [], {"century": 19}])
+
+
+def test_a_further_attribute_of_a_column_is_saved_by_being_a_field():
+    @dataclass(frozen=True)
+    class ZonedColumn(Column):
+        zone: str = ""
+
+    column = ZonedColumn("when", "date", zone="UTC")
+    assert column.description == ["when", "date", [], {"zone": "UTC"}]
+    assert ZonedColumn.from_description(column.description) == column
 
 
 def test_dates_that_contradict_one_another_are_left_out():

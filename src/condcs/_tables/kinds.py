@@ -17,7 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -121,6 +121,10 @@ class LeftOut:
     could_matter: bool = True
 
 
+_OF_PARTS = {"of_parts": True}
+"""Marks attributes of `Column` that only parts of a column have, which are derived from it anew and never saved."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How one column is read: numbers, dates as days since 1970, or categories as codes."""
@@ -132,8 +136,9 @@ class Column:
     note: str = field(default="", compare=False)  # what a reader of the result should know about it
     # By default the index of each label; spellings of one value, and rare labels, share a code.
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
-    source: str = ""  # the column of the table that it is derived from, if it is: a part of a date, or a flag of gaps
-    cycle: Cycle | None = None  # if it is a part of a date
+    # The column of the table that it is derived from, if it is: a part of a date, or a flag of gaps.
+    source: str = field(default="", metadata=_OF_PARTS)
+    cycle: Cycle | None = field(default=None, metadata=_OF_PARTS)  # if it is a part of a date
     day_first: bool | None = None  # of dates as 31/03/2026 or 03/31/2026; None: there are none
 
     @property
@@ -194,20 +199,34 @@ class Column:
             f"{cell!r}."
         )
 
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """Return the defaults of what says how cells are read, beside name, kind and labels."""
+        always = ("name", "kind", "labels")
+        return {
+            attribute.name: attribute.default
+            for attribute in fields(cls)
+            if attribute.name not in always and attribute.compare and not attribute.metadata
+        }
+
     @property
     def description(self) -> list[Any]:
-        """What the column is, as plain JSON values: an attribute is listed only if it is set, after those before it."""
+        """What the column is, as plain JSON values: name, kind, labels, and a dict of the attributes that are set."""
+        attributes = {name: getattr(self, name) for name in self._defaults()}
+        are_set = {name: value for name, value in attributes.items() if value != self._defaults()[name]}
         always = [self.name, self.kind, list(self.labels)]
-        return always if self.day_first is None else [*always, self.day_first]
+        return [*always, are_set] if are_set else always
 
     @classmethod
     def from_description(cls, description: Sequence[Any]) -> Column:
-        """Undo `description`; a `ValueError` if the kind is none."""
-        name, kind, labels, *attributes = description
+        """Undo `description`; a `ValueError` if the kind is none, or an attribute."""
+        name, kind, labels, *are_set = description
+        attributes = dict(are_set[0]) if are_set else {}
         if kind not in get_args(ColumnKind):
             raise ValueError(f"no kind of columns: {kind!r}")
-        day_first = bool(attributes[0]) if attributes else None
-        return cls(str(name), kind, day_first=day_first).relabelled([str(label) for label in labels])
+        if unknown := attributes.keys() - cls._defaults():
+            raise ValueError(f"no attributes of columns: {', '.join(sorted(unknown))}")
+        return cls(str(name), kind, **attributes).relabelled([str(label) for label in labels])
 
     def relabelled(self, labels: Sequence[str]) -> Column:
         """Return the column with its categories in another order."""
