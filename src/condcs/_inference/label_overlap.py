@@ -54,9 +54,9 @@ def label_overlap(x: RealArray, is_category: Sequence[bool], sample_of_row: IntA
     matched = _occurs_in_every(_samples_of_combinations(x[:, columns], sample_of_row, n_samples))
     matched_in_columns = np.ones((len(x), len(columns)), bool)
     columns_apart = []
-    for place, column in enumerate(columns):
+    for column_index, column in enumerate(columns):
         occurrence = _samples_of_combinations(x[:, [column]], sample_of_row, n_samples)
-        matched_in_columns[:, place] = _occurs_in_every(occurrence)
+        matched_in_columns[:, column_index] = _occurs_in_every(occurrence)
         in_sample = occurrence[0].astype(np.int64)  # (labels, G)
         common_labels = in_sample.T @ in_sample  # (G, G)
         if not common_labels.all():
@@ -68,12 +68,12 @@ def has_labels_of_every_sample(
     points: RealArray, x: RealArray, is_category: Sequence[bool], sample_of_row: IntArray, n_samples: int
 ) -> BoolArray:
     """Return which points (r x d) have labels that each occur in every sample of x (n x d)."""
-    known = np.ones(len(points), bool)
+    has_all = np.ones(len(points), bool)
     for column in np.flatnonzero(is_category):
         in_samples = [x[sample_of_row == sample, column] for sample in range(n_samples)]
         for labels in in_samples:
-            known &= np.isin(points[:, column], labels)
-    return known
+            has_all &= np.isin(points[:, column], labels)
+    return has_all
 
 
 def _samples_of_combinations(labels: RealArray, sample_of_row: IntArray, n_samples: int) -> tuple[BoolArray, IntArray]:
