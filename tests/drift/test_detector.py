@@ -789,3 +789,30 @@ def test_a_saved_state_with_nan_is_refused_as_such(detector_state):
     chances = np.full_like(detector_state["start_chances"], np.nan)
     with pytest.raises(CondcsError, match=r"got something else \(start_chances with NaN\)"):
         fresh({**detector_state, "start_chances": chances})
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_typed_times_are_dates(unit):
+    """Times of nanoseconds were numbers of 1e18 in a reference, and gaps in single rows; durations likewise."""
+    rng = np.random.default_rng(3)
+    days = rng.integers(19_000, 20_000, size=300)
+    when = days.astype("datetime64[D]").astype(f"datetime64[{unit}]")
+    took = (days % 7).astype("timedelta64[D]").astype(f"timedelta64[{unit}]")
+    x = pd.DataFrame({"when": when, "took": took})
+    y = np.sin(days / 300) + 0.3 * rng.normal(size=300)
+    detector = ConditionalDriftDetector(x, y)
+    assert [column.kind for column in detector.columns] == ["date", "number", "number"]
+    as_numbers = ConditionalDriftDetector(np.column_stack([days, days % 7]), y)
+    # Tables, rows of a DataFrame, and values of numpy are the same rows.
+    detector.update_many(x, y + 0.1)
+    as_numbers.update_many(np.column_stack([days, days % 7]), y + 0.1)
+    assert detector.statistic == as_numbers.statistic
+    for row in (x.iloc[0], dict(x.iloc[0]), [when[0], took[0]], {"when": when[0], "took": took[0]}):
+        assert detector.update(row, y[0]).score == as_numbers.update([days[0], days[0] % 7], y[0]).score
+    assert not detector.counts["gaps"]
+    detector.update_many(x.assign(when=pd.NaT), y)
+    assert detector.counts["gaps"] == 300
+    # A single column, whose rows are arrays of times.
+    of_times = ConditionalDriftDetector(when, y)
+    assert of_times.update(when[:1], y[0]).score == of_times.update(when[0], y[0]).score
+    assert not of_times.counts["gaps"]

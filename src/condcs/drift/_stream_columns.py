@@ -18,7 +18,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.errors import DataError, ShapeError
 from condcs._core.vocabulary import named
-from condcs._tables.cells import is_missing
+from condcs._tables.cells import cells_of_array, is_missing
 from condcs._tables.kinds import Column, tell_kind
 
 UNSEEN = -1.0
@@ -65,7 +65,7 @@ class StreamColumns:
             return row[None].astype(np.float64)
         elif type(row) in (float, np.float64) and len(self.columns) == 1 and not self._has_labels:
             return np.array([[row]])
-        cells = np.atleast_1d(np.asarray(row, dtype=object))
+        cells = np.atleast_1d(np.asarray(_with_python_times(row), dtype=object))
         if cells.ndim != 1:
             raise ShapeError(
                 f"{named(self.role)} must be one row, got shape {np.shape(row)}. Use `update_many` for several."
@@ -83,7 +83,7 @@ class StreamColumns:
         encoded = [
             np.asarray(cells, np.float64)
             if cells.dtype.kind in "fiu" and not column.is_category
-            else np.array([_encode(column, cell) for cell in cells.tolist()], np.float64)
+            else np.array([_encode(column, cell) for cell in _with_python_times(cells).tolist()], np.float64)
             for column, cells in zip(self.columns, arrays, strict=True)
         ]
         return np.column_stack(encoded)
@@ -141,7 +141,7 @@ def encode_reference(
         raise ShapeError(f"{named(argument)} must have rows and columns, got none. Rows are observations.")
     columns, encoded = [], []
     for name, array in zip(titles, arrays, strict=True):  # array: (n,)
-        cells = array.tolist()
+        cells = _with_python_times(array).tolist()
         gap = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
         if gap is not None:
             raise DataError(
@@ -160,9 +160,22 @@ def encode_reference(
     return StreamColumns(role, tuple(columns), names is not None), np.column_stack(encoded)
 
 
+def _with_python_times(values: Any) -> Any:
+    """Return arrays of times or durations, and single ones of numpy, as those of Python, and anything else as it is.
+
+    What numpy itself makes of those in nanoseconds, as pandas has them, are whole numbers.
+    """
+    if not isinstance(values, np.ndarray | np.generic) or values.dtype.kind not in "mM":
+        return values
+    cells = cells_of_array(np.ravel(values))
+    assert cells is not None  # times and durations have cells
+    return np.array(cells.tolist(), object).reshape(np.shape(values))[()]
+
+
 def _encode(column: Column, cell: Any) -> float:
     if type(cell) is float and column.kind == "number":  # the commonest case
         return cell
+    cell = _with_python_times(cell)
     if is_missing(cell):
         return float("nan")
     try:
