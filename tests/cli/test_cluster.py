@@ -9,6 +9,7 @@ pytest.importorskip("typer")
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 
+import typer
 from typer.testing import CliRunner
 
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
@@ -18,6 +19,7 @@ from condcs.cli.series_cells import SeriesOptions
 from condcs.cli.series_files import read_series
 from condcs.cli.series_grid import read_series_table
 from condcs.timeseries import normalized_mutual_information
+from condcs.timeseries._baseline_distances import BASELINES
 from condcs.timeseries._cluster_page import SETS_WITH_CLASSES, SUGGESTIONS_RIGHT, TWO_RIGHT
 
 
@@ -687,3 +689,11 @@ def test_series_of_different_lengths_in_one_array_were_an_error_of_memory_maps(t
     np.save(tmp_path / "a.npy", ragged, allow_pickle=True)
     with pytest.raises(DataError, match=r"it holds Python objects\. Save it again with np\.savez\(path, \*series\)"):
         read_series(tmp_path / "a.npy")
+
+
+def test_help_lists_the_measures_that_can_be_clustered_by():
+    """The names were typed once more in the help."""
+    command = typer.main.get_command(app).commands["cluster"]
+    measure = next(option for option in command.params if option.name == "measure")
+    *others, last = "conditional_cs", *BASELINES
+    assert measure.help == f"{', '.join(others)} or {last}."

@@ -97,6 +97,11 @@ def test_series_of_different_lengths(rng):
     assert np.allclose(D, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("measure", BASELINES)
+def test_the_docstring_says_what_every_distance_is(measure):
+    assert f'"{measure}"' in baseline_pairwise_distance.__doc__
+
+
 def test_tck_is_one_minus_the_kernel(rng):
     from condcs.timeseries._baseline_distances import tck_kernel
 

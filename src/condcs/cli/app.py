@@ -18,6 +18,7 @@ from condcs._core.progress import call_at_compilation
 from condcs.cli.boundary import Commands
 from condcs.cli.terminal import Terminal
 from condcs.cli.workers import EFFORT, DaskOption, on_workers
+from condcs.timeseries._baseline_distances import ClusterMeasure
 
 app = typer.Typer(
     cls=Commands,
@@ -26,6 +27,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
+
+
+def _listed(choices: Any) -> str:
+    """Return the strings of a `Literal` as the help of an option lists them."""
+    *others, last = get_args(choices)
+    return f"{', '.join(others)} or {last}."
+
 
 # Options by panel of the help page; those without one are about what is asked.
 _result_option = partial(typer.Option, rich_help_panel="Results")
@@ -258,7 +266,7 @@ def cluster_series(
         str | None, _column_option("--id", help="Column of a long table with the names of the series.")
     ] = None,
     time: Annotated[str | None, _column_option(help="Column with the times (numbers or ISO dates).")] = None,
-    measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
+    measure: Annotated[str, typer.Option(help=_listed(ClusterMeasure))] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
     order: Annotated[str, typer.Option(metavar="N", help="Window length; auto: chosen without labels.")] = "auto",
     factor: Annotated[
@@ -285,7 +293,7 @@ def cluster_series(
     The settings of the distance are chosen without labels unless they are given.
     """
     from condcs._tables.sources import FileOptions
-    from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
+    from condcs.cli.cluster_command import ClusterMethod, ClusterOptions, ClusterScaling, run
     from condcs.cli.series_cells import FileLayout, SeriesOptions
 
     options = ClusterOptions(

@@ -19,13 +19,12 @@ from condcs.cli.series_cells import SeriesOptions
 from condcs.cli.series_files import SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
 from condcs.report._page import write_whole
-from condcs.timeseries._baseline_distances import BaselineMeasure, baseline_pairwise_distance
+from condcs.timeseries._baseline_distances import BASELINES, ClusterMeasure, baseline_pairwise_distance
 from condcs.timeseries._cluster_page import Clustering, cluster_page, setting_words, suggestion_words, tried_words
 from condcs.timeseries._clustering import check_distances
 from condcs.timeseries._collection import check_collection
 from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, clusters_of, with_scaling
 
-ClusterMeasure = Literal["conditional_cs", BaselineMeasure]
 ClusterMethod = Literal["spectral", "k_medoids"]
 ClusterScaling = Literal["auto", "global", "series", "raw"]
 
@@ -152,13 +151,14 @@ def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClust
     scaling: Scaling = "global" if options.scaling == "auto" else options.scaling
     collection = with_scaling(check_collection("X", file.X, "nct", "drop"), scaling)
     X = [collection.series(i).T for i in range(collection.count)]
-    if options.measure != "tck":
+    is_interpolated = collection.has_gaps and not BASELINES[options.measure].allows_gaps
+    if is_interpolated:
         X = [_without_gaps(series) for series in X]
     D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
     # Windows and factors are those of conditional CS; the measure has none.
     D, setting = check_distances("D", D), Setting(0, 0.0, scaling)
     clusters = clusters_of([D], [setting], options.k, options.method, options.seed)
-    gaps = ", gaps interpolated" if collection.has_gaps and options.measure != "tck" else ""
+    gaps = ", gaps interpolated" if is_interpolated else ""
     return clusters, {"data": f"{scaling}{gaps}", "clustering": options.method.replace("_", "-")}
 
 

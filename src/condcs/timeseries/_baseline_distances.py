@@ -18,6 +18,9 @@ from condcs.timeseries._collection import AxisOrder, Collection, check_collectio
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
 
+ClusterMeasure = Literal["conditional_cs", BaselineMeasure]
+"""What ``condcs cluster --measure`` takes, and its help lists."""
+
 SHORTEST, LONGEST = 6, 25
 """Lengths of the segments of time that a mixture sees."""
 
@@ -55,8 +58,8 @@ def baseline_pairwise_distance(
     ----------
     X : array or list of arrays
         The collection.
-    measure : {"dtw", "msm", "twed", "tck"}
-        The distance.
+    measure : str
+        The distance, one of those above.
     layout : {"nct", "ntc"}
         Order of the axes.
     n_jobs : int
