@@ -81,8 +81,8 @@ class Alarm(Printable):
     label : str or None
         The label whose probability changed.
     kind : str
-        "level", "spread", "slope" (opposite changes at the two ends of a column) or "interaction" (in opposite corners
-        of two columns).
+        "level", "spread", or the kind of a pattern of changes that are opposite in different regions. In words, these
+        are in the table `PATTERNS` of `condcs.drift._patterns`.
     change : str
         The change in words.
     region : str

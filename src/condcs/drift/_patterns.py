@@ -2,8 +2,12 @@
 
 A pattern gives every region of a family a height from -1 to 1; a bet on the pattern is that the mean score has moved by
 a multiple of the height. Heights are made from the numbers of regions along the columns of the family and from nothing
-else. Read `PATTERNS` first. To add a pattern, add a row to it: bets, their sums and weights, what an alarm says, and
-saved states follow from the row, and the tests of `tests/drift/test_patterns.py` run on it.
+else. They reach -1 and 1 with two regions along a column, too: columns of two values have no more. With all regions
+they are nearly orthogonal to one height for all, and to those of the other patterns, which would win from the same
+change otherwise.
+
+Read `PATTERNS` first. To add a pattern, add a row to it: bets, their sums and weights, what an alarm says, and saved
+states follow from the row, and the tests of `tests/drift/test_patterns.py` run on it.
 """
 
 from __future__ import annotations
@@ -25,13 +29,16 @@ class Pattern:
     kind: str
     """What an alarm calls it (`Alarm.kind`)."""
 
+    words: str
+    """How y changes, in words."""
+
     n_columns: int
     """Number of columns of the families that it is for: 1 (regions are fifths) or 2 (combinations of thirds)."""
 
     heights: Callable[..., FloatArray]
     """Makes the heights of the number of regions along each column: an array with one axis for each column.
 
-    They lie between -1 and 1; where the height is 0, the bets on the pattern are asleep.
+    They lie between -1 and 1 and reach both; where the height is 0, the bets on the pattern are asleep.
     """
 
     where_positive: str = ""
@@ -50,8 +57,14 @@ def _corners(n_first: int, n_second: int) -> FloatArray:
 
 
 PATTERNS = (
-    Pattern("slope", 1, _slope),
-    Pattern("interaction", 2, _corners, "{} and {} are both high or both low"),
+    Pattern("slope", "opposite changes at the two ends of a column", 1, _slope),
+    Pattern(
+        "interaction",
+        "opposite changes in opposite corners of two columns",
+        2,
+        _corners,
+        "{} and {} are both high or both low",
+    ),
 )
 """All patterns."""
 
