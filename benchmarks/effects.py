@@ -136,12 +136,12 @@ def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...], second_row
         "y", support, y[:, None], numeric=True, by_boxes=by_boxes, confidence_level=0.95, alpha=0.05, rng=rng
     )
     words = [_words(f"x{c}", x[:, c], is_label) for c, is_label in enumerate(table.categorical)]
-    found = explain_pool(
+    explained = explain_pool(
         adjustment, y[:, None], words, [_words("y", y, False)], alpha=0.05, max_regions=4, n_resamples=499, rng=rng
     )
     regions = [
         (region, float(np.average(change[inside], weights=adjustment.common_weights[inside])))
-        for region in found.regions
+        for region in explained.explanation.regions
         if region.kind == "mean" and (inside := _inside(region, x)).any()
     ]
     common = ratio / (1 + ratio)

@@ -280,10 +280,34 @@ def test_a_root_mean_square_was_below_what_a_region_of_the_same_page_implies():
     y = np.sin(x[:, 0]) + 1.5 * (second & inside) + 0.5 * rng.normal(size=4000)
     pair = numbers_pair(x[:2000], y[:2000, None], x[2000:], y[2000:, None])
     adjustment = fit_adjustment(pair, 0)
-    regions = locate_change(pair, adjustment, seed=0, alpha=0.05).significant_regions
-    size = measure_sizes(pair, adjustment, None, regions=regions, alpha=0.05, seed=0).effects[0].size
-    assert regions
-    root, change = np.sqrt(regions[0].share_in_common), regions[0].changes[0].change
-    for whole, part in zip(size, change, strict=True):
+    location = locate_change(pair, adjustment, seed=0, alpha=0.05)
+    sizes = measure_sizes(pair, adjustment, None, implied_sizes=location.implied_sizes, alpha=0.05, seed=0)
+    size, (implied,) = sizes.effects[0].size, location.implied_sizes
+    region = location.significant_regions[0]
+    root, change = np.sqrt(region.share_in_common), region.changes[0].change
+    assert implied.value >= root * change.value
+    assert implied.high >= root * change.high
+    for whole, part in zip(size, implied, strict=True):
         # But for rounding: a size that the region alone decides is divided by the unit of y, and multiplied again.
-        assert whole >= root * part * (1 - 1e-12)
+        assert whole >= part * (1 - 1e-12)
+
+
+def test_a_lower_bound_by_regions_at_95_percent_was_called_one_of_97_5():
+    """Two responses; the bound by regions, the largest of three here, shares the risk of its response with the others.
+
+    So it has 0.05 / 2 / 3, and less where several changes imply one. What the region says by itself is of 95%.
+    """
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1000, 2)), 0.5 * rng.normal(size=(1000, 2))
+    y[:, 0] += np.sin(x[:, 0]) + ((np.arange(1000) >= 500) & (x[:, 1] > 1))
+    pair = numbers_pair(x[:500], y[:500], x[500:], y[500:])
+    pair = replace(pair, y=(Column("y0", "number"), Column("y1", "number")))
+    found = compare_pair(pair, Run(99, 0, 1, lambda step: None), alpha=0.05)
+    region, size = found.regions[0], found.effects[0].size
+    of_response = [change for region in found.regions for change in region.changes if change.words == "mean y0"]
+    implied, implied_by_other = found.location.implied_sizes
+    assert implied.confidence_level == pytest.approx(1 - 0.05 / 2 / 3 / len(of_response))
+    assert size.confidence_level == pytest.approx(1 - 0.05 / 2)
+    assert size.low == pytest.approx(implied.low)
+    assert 0 < size.low < np.sqrt(region.share_in_common) * region.changes[0].change.low
+    assert implied_by_other is None

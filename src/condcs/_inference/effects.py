@@ -46,6 +46,8 @@ _MOST_REACH = 5.0
 _INFLUENTIAL = 0.5
 """Share of the variance of the average change from which on one row is said to carry it: it has more to say than all
 others together. Of 80 rows with normal noise, the farthest one carries a tenth."""
+LOWER_BOUNDS = 3
+"""Lower bounds of a size: by a projection, by the average, and by what is implied from a part of the inputs, if any."""
 _NEGLIGIBLE = 1e-8
 """Part of the longest direction below which one is made of rounding errors."""
 
@@ -143,7 +145,8 @@ def measure_effect(
 
     `by_boxes` says by how much the mean of numbers changed in boxes with sharp bounds. Smooth regressions cannot
     follow these: they would miss most of a change in few rows, and leave it as a larger spread. `implied` is the
-    root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it.
+    root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it. It
+    has the level of one of `LOWER_BOUNDS` claims, which share the risk of one of `confidence_level`.
     """
     unit = largest_size(columns)
     # Labels of several kinds: each share that one loses another gains, so that every change is in two columns.
@@ -190,7 +193,12 @@ def measure_effect(
 
 def _stricter(confidence_level: float) -> float:
     """Return the level of each of two claims that share the risk of one."""
-    return (1 + confidence_level) / 2
+    return level_of_each(confidence_level, 2)
+
+
+def level_of_each(confidence_level: float, n_claims: int) -> float:
+    """Return the level of each of so many claims that share the risk of one (Bonferroni)."""
+    return (n_claims - 1 + confidence_level) / n_claims
 
 
 def _best_residuals(
@@ -215,13 +223,14 @@ def _size(
     residuals: _Residuals, averages: _Averages, implied: Sequence[float] | None, confidence_level: float
 ) -> Estimate:
     """Return the root mean square of a change with its interval; value and ends are not below the `implied` ones."""
-    stricter_level = _stricter(confidence_level)
+    # The largest of several lower bounds holds if all of them do: they share the risk.
+    stricter_level = level_of_each(confidence_level, LOWER_BOUNDS - (implied is None))
     with one_blas_thread():
         low = residuals.lower_bound(_normal_quantile(stricter_level))
         value, high = residuals.length_and_upper_bound(_normal_quantile(confidence_level))
     if len(averages.values) == 1:
-        # No root mean square is below its mean: a second lower bound, each of the two with half of the risk. Nor is the
-        # estimate of it, though chance adds to that of the mean.
+        # No root mean square is below its mean: a second lower bound. Nor is the estimate of it, though chance adds to
+        # that of the mean.
         mean = abs(float(averages.values[0]))
         low = max(low, mean - _reach(averages.influence[:, 0], stricter_level))
         value, high = max(value, mean), max(high, mean)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -280,7 +280,7 @@ def explain(
         responses=(np.asarray(y.values, np.float64), y.labels),
     )
     warn_if_unreliable(adjustment.propensity)
-    return explain_pool(
+    explained = explain_pool(
         adjustment,
         np.asarray(y.values, np.float64),
         named_columns(x, x_parts),
@@ -290,6 +290,15 @@ def explain(
         n_resamples=n_resamples,
         rng=generator,
     )
+    return explained.explanation
+
+
+class ExplainedPool(NamedTuple):
+    """What `explain_pool` returns."""
+
+    explanation: Explanation
+    regions_at_level: Callable[[float], tuple[Region, ...]]
+    """Takes a confidence level, and returns the regions of the explanation with intervals of that level."""
 
 
 def explain_pool(
@@ -302,17 +311,23 @@ def explain_pool(
     max_regions: int,
     n_resamples: int,
     rng: np.random.Generator,
-) -> Explanation:
+) -> ExplainedPool:
     """Explain how two samples differ that have been pooled and adjusted, in the words of their columns.
 
     `y` (n x c) holds the responses, labels coded as numbers.
     """
     features = response_features(y, [words.labels is not None for words in y_words], adjustment.smoother)
     boxes = honest_boxes(adjustment, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
-    regions = tuple(_region(adjustment, y, box, features, x_words, y_words, 1 - alpha) for box in boxes)
+    effects_of_features = _effects_of_features(adjustment, y, features, 1 - alpha) if boxes else {}
+
+    def regions_at_level(confidence_level: float) -> tuple[Region, ...]:
+        effects = {key: of_feature.at_level(confidence_level) for key, of_feature in effects_of_features.items()}
+        return tuple(_region(adjustment, box, effects, x_words, y_words) for box in boxes)
+
     names, category_names = [words.name for words in x_words], [words.labels for words in x_words]
     inputs = input_changes(adjustment, names, category_names, boxes)
-    return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
+    explanation = Explanation(regions_at_level(1 - alpha), inputs, alpha, adjustment.propensity.diagnostics)
+    return ExplainedPool(explanation, regions_at_level)
 
 
 def named_columns(variable: Variable, parts: Parts) -> list[ColumnWords]:
@@ -344,14 +359,38 @@ def _check_enough(n_resamples: int, alpha: float) -> None:
         )
 
 
+class _Measured(NamedTuple):
+    """What is measured in a region: the mean and the spread of a response, or the share of one of its labels."""
+
+    kind: Literal["mean", "share"]
+    column: int
+    label: float  # 0 for numbers
+
+
+def _effects_of_features(
+    adjustment: Adjustment, y: FloatArray, features: Sequence[Feature], confidence_level: float
+) -> dict[_Measured, RegionEffects]:
+    """Return what measures the responses (n, c) that features are made of; their regressions are fitted here."""
+    effects = {}
+    for feature in features:
+        if feature.kind == "mean":
+            values = y[:, feature.column]
+        elif feature.kind == "share":
+            values = (y[:, feature.column] == feature.label).astype(np.float64)
+        else:
+            continue
+        measured = _Measured(feature.kind, feature.column, feature.label)
+        if measured not in effects:
+            effects[measured] = RegionEffects(adjustment, values, confidence_level)
+    return effects
+
+
 def _region(
     adjustment: Adjustment,
-    y: FloatArray,
     region: SignificantBox,
-    features: Sequence[Feature],
+    effects: Mapping[_Measured, RegionEffects],
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
-    confidence_level: float,
 ) -> Region:
     """Describe a region in the words of the columns, with what every response did in it."""
     rows = region.rows
@@ -367,7 +406,7 @@ def _region(
         share_p=share_p,
         share_q=share_q,
         share_in_common=_share_in_common(adjustment, rows),
-        changes=_changes(adjustment, y, region, features, y_words, confidence_level),
+        changes=_changes(region, effects, y_words),
     )
 
 
@@ -378,12 +417,7 @@ def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
 
 
 def _changes(
-    adjustment: Adjustment,
-    y: FloatArray,
-    region: SignificantBox,
-    features: Sequence[Feature],
-    y_words: Sequence[ColumnWords],
-    confidence_level: float,
+    region: SignificantBox, effects: Mapping[_Measured, RegionEffects], y_words: Sequence[ColumnWords]
 ) -> tuple[Change, ...]:
     """Say what every response did.
 
@@ -391,22 +425,17 @@ def _changes(
     """
     feature = region.feature
     changes: list[tuple[bool, bool, Change]] = []  # with what they are sorted by, False before True
-    for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):
+    for (kind, column, label), effects_on_response in effects.items():
         name, labels = y_words[column].name, y_words[column].labels
         is_of_feature = column == feature.column and label == feature.label
         if kind == "share":
             assert labels is not None
-            indicator = (y[:, column] == label).astype(np.float64)
-            effects = RegionEffects(adjustment, indicator, confidence_level)
-            measured = [effects.mean(name, region, labels[label], selected=is_of_feature)]
-        elif kind == "mean":
-            effects = RegionEffects(adjustment, y[:, column], confidence_level)
-            measured = [
-                effects.mean(name, region, selected=is_of_feature and feature.kind == "mean"),
-                effects.spread(name, region, selected=is_of_feature and feature.kind == "spread"),
-            ]
+            measured = [effects_on_response.mean(name, region, labels[label], selected=is_of_feature)]
         else:
-            continue
+            measured = [
+                effects_on_response.mean(name, region, selected=is_of_feature and feature.kind == "mean"),
+                effects_on_response.spread(name, region, selected=is_of_feature and feature.kind == "spread"),
+            ]
         for change in measured:
             changes.append((not (is_of_feature and change.quantity == feature.kind), not is_of_feature, change))
     return tuple(change for _, _, change in sorted(changes, key=lambda entry: entry[:2]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -104,6 +105,12 @@ class RegionEffects:
         s = adjustment.balanced_share  # (n,)
         self.balancing_weights = adjustment.weights * np.where(adjustment.labels == 1, 1 - s, s)
         self.labels, self.units = adjustment.labels, adjustment.clusters
+
+    def at_level(self, confidence_level: float) -> RegionEffects:
+        """Return the same with intervals of another level."""
+        effects = copy(self)
+        effects.confidence_level = confidence_level
+        return effects
 
     def mean(self, column: str, region: SignificantBox, label: str | None = None, *, selected: bool) -> Change:
         """Return the change of the mean, or of the share of a label.

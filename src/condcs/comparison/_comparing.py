@@ -256,7 +256,7 @@ def compare_pair(
         tell("where")
         location = locate_change(pair, adjustment, n_resamples=n_resamples, seed=seed, alpha=alpha)
         tell("how large")
-        sizes = measure_sizes(pair, adjustment, losses, regions=location.significant_regions, alpha=alpha, seed=seed)
+        sizes = measure_sizes(pair, adjustment, losses, implied_sizes=location.implied_sizes, alpha=alpha, seed=seed)
         row_dependence = find_row_dependence(pair)
     return Comparison(
         pair,

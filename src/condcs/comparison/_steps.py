@@ -26,9 +26,10 @@ from condcs._core.settings import one_blas_thread
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.common_support import common_support, some_rows
 from condcs._inference.conditional_tests import TestedSamples, conditional_test_by_views
-from condcs._inference.effects import Effect, measure_effect
+from condcs._inference.effects import LOWER_BOUNDS, Effect, level_of_each, measure_effect
 from condcs._inference.explain import (
     ColumnWords,
+    ExplainedPool,
     Explanation,
     Region,
     decimals,
@@ -38,6 +39,7 @@ from condcs._inference.explain import (
 )
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.propensities import Propensity
+from condcs._inference.region_effects import Change
 from condcs._inference.regions import boxwise_change
 from condcs._inference.resampling import Resampling
 from condcs._inference.responses import response_for_divergence
@@ -247,6 +249,7 @@ class Location(ByValue):
     explanation: Explanation  # the regions in which a change is significant, and what became of each input
     pair: Pair
     shown: tuple[int, ...]  # for each response, the code of the label whose share is shown (0 for numbers)
+    implied_sizes: tuple[Estimate | None, ...]  # for each response, the root mean square that the regions imply
     adjusted_y: FloatArray  # (n, responses): both tables; numbers minus their regression on x, labels as they are
     propensity: Propensity = field(compare=False)  # P(table | x), without its fits
     n_resamples: int  # of the tests of the regions
@@ -325,7 +328,7 @@ def locate_change(
     y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
     # One more than needed: rounding may leave the smallest p-value, 2 / (1 + n_resamples), just above alpha.
     n_resamples = max(n_resamples, _FEWEST_REGION_RESAMPLES, 1 + fewest_resamples(alpha, looks=2))
-    explanation = explain_pool(
+    explained = explain_pool(
         adjustment,
         y,
         [_words_of_column(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
@@ -335,12 +338,14 @@ def locate_change(
         n_resamples=n_resamples,
         rng=np.random.default_rng(seed),
     )
+    explanation = explained.explanation
     with one_blas_thread():
         adjusted = response_for_divergence(y, [column.is_category for column in pair.y], adjustment.smoother)
     return Location(
         explanation,
         pair,
         _labels_to_show(pair, explanation),
+        implied_sizes=_implied_sizes(explained, pair.y),
         adjusted_y=y if adjusted is None else adjusted,
         # Fits hold functions of all rows, which nothing needs any more.
         propensity=replace(adjustment.propensity, fits=(), fitted_to=None),
@@ -435,13 +440,14 @@ def measure_sizes(
     adjustment: Adjustment,
     losses: Losses | None,
     *,
-    regions: Sequence[Region] = (),
+    implied_sizes: Sequence[Estimate | None] = (),
     alpha: float,
     seed: int,
 ) -> ChangeSizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them.
 
-    No size is below what the changes in the regions imply. `losses` are those of a model in each row, if there is one.
+    No size is below what the changes in the regions imply (`Location.implied_sizes`). `losses` are those of a model in
+    each row, if there is one.
     """
     rng = np.random.default_rng(seed)
     rows, row_counts = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
@@ -457,10 +463,11 @@ def measure_sizes(
         weights=adjustment.weights[rows],
         clusters=clusters,
     )
-    # Shared among the responses: all their intervals hold together.
+    # Shared among the responses: the intervals of all their sizes hold together, and so do those of all averages.
     level = alpha / len(pair.y)
     effects = []
-    for column, values in zip(pair.y, y.T, strict=True):
+    implied_sizes = implied_sizes or len(pair.y) * (None,)
+    for column, values, of_regions in zip(pair.y, y.T, implied_sizes, strict=True):
         by_boxes = None if column.is_category else boxwise_change(adjustment, values, rng).of_rows(rows)
         effect = measure_effect(
             column.name,
@@ -468,7 +475,7 @@ def measure_sizes(
             _measured_columns(column, values[rows]),
             numeric=not column.is_category,
             by_boxes=by_boxes,
-            implied=_implied(regions, column),
+            implied=of_regions,
             confidence_level=1 - level,
             alpha=level,
             rng=rng,
@@ -485,25 +492,50 @@ def measure_sizes(
     return ChangeSizes(tuple(effects), loss_change, row_counts)
 
 
-def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
-    """Return the largest root mean square over all inputs that the changes of a response in regions imply; or None.
+def _implied_sizes(explained: ExplainedPool, columns: Sequence[Column]) -> tuple[Estimate | None, ...]:
+    """Return for each response the root mean square over all inputs that its changes in regions imply, or None."""
+    regions = explained.explanation.regions
+    confidence_level = level_of_each(1 - explained.explanation.alpha, len(columns))
+    implied: list[Estimate | None] = []
+    for column in columns:
+        n_changes = sum(_bears_on_size(change, column) for region in regions for change in region.changes)
+        if not n_changes:
+            implied.append(None)
+            continue
+        # The largest of as many lower bounds as there are changes, which is one of those of the size.
+        stricter_level = level_of_each(level_of_each(confidence_level, LOWER_BOUNDS), n_changes)
+        implied.append(_implied_size(regions, explained.regions_at_level(stricter_level), column))
+    return tuple(implied)
 
-    With a mean change m in a share w of the rows the mean square is w m^2 at least. `Effect.size` counts half of the
-    squared changes of several labels, because what one share gains others lose: so of a single one half counts.
+
+def _bears_on_size(change: Change, column: Column) -> bool:
+    """Whether a change is one of the mean, or of a share, of a response."""
+    return change.column == column.name and change.quantity != "spread"
+
+
+def _implied_size(
+    regions: Sequence[Region], regions_at_stricter_level: Sequence[Region], column: Column
+) -> Estimate | None:
+    """Return the largest root mean square over all inputs that clear changes of a response in regions imply; or None.
+
+    With a mean change m in a share w of the inputs the mean square is w m^2 at least. `Effect.size` counts half of the
+    squared changes of several labels, because what one share gains others lose: so of a single one half counts. The
+    value and the upper end are those that are listed; the lower end is a bound of the stricter level.
     """
     counted_part = 0.5 if len(column.labels) > 2 else 1.0
-    implied = list[tuple[float, float, float]]()  # value, low and high by each change
-    for region in regions:
+    value = low = high = 0.0
+    for region, at_stricter_level in zip(regions, regions_at_stricter_level, strict=True):
         root = math.sqrt(counted_part * region.share_in_common)
-        for change in region.changes:
-            if change.column != column.name or change.quantity == "spread" or not change.is_clear:
+        for change, stricter in zip(region.changes, at_stricter_level.changes, strict=True):
+            if not (_bears_on_size(change, column) and change.is_clear):
                 continue
-            low, high = sorted((abs(change.change.low), abs(change.change.high)))
-            implied.append((root * abs(change.change.value), root * low, root * high))
-    if not implied:
+            value = max(value, root * abs(change.change.value))
+            low = max(low, root * max(stricter.change.low, -stricter.change.high))
+            high = max(high, root * max(-change.change.low, change.change.high))
+    if high == 0:
         return None
-    value, low, high = (max(of_changes) for of_changes in zip(*implied, strict=True))
-    return Estimate(value, low, high, regions[0].changes[0].change.confidence_level)
+    (level,) = {change.change.confidence_level for region in regions_at_stricter_level for change in region.changes}
+    return Estimate(value, low, high, level)
 
 
 def _measured_columns(column: Column, values: FloatArray) -> FloatArray:
