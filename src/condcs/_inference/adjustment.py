@@ -1,12 +1,16 @@
-"""What all parts of an answer about samples rest on: regressions on x, and P(sample | x), fitted once.
+"""What all parts of an answer about samples rest on: the functions of x for regressions, and P(sample | x), once.
 
 The test, the sizes of a change, its regions, the parts of a loss and the picture of the local divergence share one
-`Adjustment`, so that no two parts of an answer contradict each other by their fits, with two exceptions:
+`Adjustment`, so that no two parts of an answer contradict each other by what they adjust for. It holds no regression of
+y: each part regresses targets of its own (y, its normal scores, its features, a loss) on the designs of the one
+`Smoother`, which are made once, with the places where something jumps along x. P(sample | x) is fitted once, on the
+same designs, and its balance checked. The exceptions:
 
 - A test of weighted rows redraws labels from P(sample | x, weight), a fit of its own: a row keeps its weight when its
   label is redrawn. Its regressions on x are the shared ones.
-- Sizes that are measured on some of the rows of long tables fit regressions to these rows (`Adjustment.smoother_of`),
-  and P(sample | x) too.
+- Sizes that are measured on some of the rows of long tables have the designs of these rows
+  (`Adjustment.smoother_of`), and P(sample | x) is fitted to these as well.
+- Whether rows depend on one another (`comparison._row_dependence`) is asked of each table by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from condcs._regression.smoother import Smoother
 
 
 class SmootherOfSamples(NamedTuple):
-    """Regressions on x, and the targets whose jumps along x they follow (n x t); None if they follow none."""
+    """Designs for regressions on x, and the targets (n x t) whose jumps along x they follow; None if there are none."""
 
     smoother: Smoother
     jumping: RealArray | None
@@ -38,7 +42,7 @@ def smoother_of_samples(
     clusters: IntArray | None,
     responses: tuple[FloatArray, Sequence[bool]] | None,
 ) -> SmootherOfSamples:
-    """Return regressions on the x of pooled samples; with responses they follow jumps as `Adjustment.of` says."""
+    """Return the designs on the x of pooled samples; with responses they follow jumps as `Adjustment.of` says."""
     smoother = Smoother(x, is_category, clusters)
     if responses is None:
         return SmootherOfSamples(smoother, None)
@@ -48,13 +52,13 @@ def smoother_of_samples(
 
 @dataclass(frozen=True)
 class Adjustment:
-    """The rows of all samples, the regressions on their x, and the probability of each sample given x."""
+    """The rows of all samples, the designs for regressions on their x, and the probability of each sample given x."""
 
     x: FloatArray  # (n, d): inputs, labels coded as numbers
     is_category: tuple[bool, ...]  # (d,): which columns are labels
     labels: LabelArray  # (n,): which sample a row is from, 0, 1, ...
     weights: FloatArray  # (n,): weights of the rows, with a mean of 1 in each sample
-    smoother: Smoother  # for regressions on x
+    smoother: Smoother  # designs, on which any targets are regressed
     propensity: Propensity  # P(sample | x)
     jumping: RealArray | None = None  # (n, t): targets whose jumps along x the smoother follows
 
@@ -71,10 +75,10 @@ class Adjustment:
         propensity: Any = None,
         responses: tuple[FloatArray, Sequence[bool]] | None = None,
     ) -> Adjustment:
-        """Fit the regressions on x, and P(sample | x) if it is not passed; the samples lie one after the other.
+        """Make the designs, and fit P(sample | x) if it is not passed; the samples lie one after the other.
 
-        With responses (n x c, and flags of the columns of labels) all regressions follow the jumps along x of these and
-        of the samples' labels.
+        With responses (n x c, and flags of the columns of labels) the designs have indicators of the places where these
+        or the samples' labels jump along x. Why that leaves a test its level: `responses`.
         """
         labels = np.repeat(np.arange(len(sizes)), sizes)
         smoother, jumping = smoother_of_samples(x, is_category, labels, clusters, responses)
@@ -88,7 +92,7 @@ class Adjustment:
         return cls(x, tuple(is_category), labels, weights, smoother, fitted, jumping)
 
     def smoother_of(self, rows: IntArray, clusters: IntArray | None) -> Smoother:
-        """Return regressions of some rows on x, which follow jumps if those of all rows do."""
+        """Return the designs of some rows, which follow jumps if those of all rows do."""
         smoother = Smoother(self.x[rows], self.is_category, clusters)
         return smoother if self.jumping is None else smoother.following_jumps(self.jumping[rows])
 

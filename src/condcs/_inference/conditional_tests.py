@@ -90,7 +90,8 @@ def conditional_test(
     The null hypothesis: p(y|x) = q(y|x) wherever both samples have rows. How x itself is distributed may differ.
 
     The level is protected by two estimates, of which only one needs to be good. First, the response is adjusted for x:
-    its regression on x, fitted to the pooled rows without their labels, is subtracted. Second, the labels are redrawn
+    its regression on x, fitted to the pooled rows, is subtracted. It is the same for all redrawn labels; the labels as
+    they are only choose, beside y, at which places along x it may jump. Second, the labels are redrawn
     from an estimate of P(sample | x), which is refined until the imbalance of x in the data is typical of the redrawn
     samples; this check does not use y. Several views, each sensitive to a different kind of change, are evaluated on
     the same redrawn labels and combined in one p-value.

@@ -1,7 +1,7 @@
 """Honest regions: where the relation of y to x changed, found on some rows and tested on the others.
 
 The term of a row is w u r, with w its weight, u its label minus the label's probability given x, and r a function of y
-minus its regression on x (on the pool, without labels). Its mean is 0 wherever p(y|x) is the same in both samples,
+minus its regression on x (on the pool). Its mean is 0 wherever p(y|x) is the same in both samples,
 whatever x does. `honest_boxes` takes these steps:
 
 1. Split the rows in two halves.

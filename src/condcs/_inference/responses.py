@@ -1,8 +1,12 @@
 """The response without its regression on x: what the views of a test are made of.
 
-`adjusted_response` is the function to read first. It regresses every column of y on x, on the pool and without a look
-at the samples' labels, and returns an `AdjustedResponse`: residuals in the form that each kind of view needs. Nothing
-here knows of samples, probabilities or resamples.
+`adjusted_response` is the function to read first. It regresses every column of y on x, on the pool, and returns an
+`AdjustedResponse`: residuals in the form that each kind of view needs. Nothing here knows of probabilities or
+resamples, and of samples one thing: the designs that it is given may have indicators of places where y or the samples'
+labels jump along x (`jumping_targets`). These are chosen once, by the labels as they are, and stay when labels are
+redrawn. A test keeps its level: under the null hypothesis y is independent of the labels given x, so that y is
+distributed given x and the labels as it is given x, and its residuals have the mean that they have with any functions
+of x, whoever chose these.
 
 To give the views another function of y, add a field to `AdjustedResponse` and make it in `adjusted_response`.
 """

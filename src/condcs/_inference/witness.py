@@ -146,7 +146,7 @@ def witness(
     propensity : classifier or array, optional
         For null="propensity", as in `conditional_test`.
     adjust : bool
-        Whether the regression of y on x (on the pool, without labels) is subtracted first, as in `conditional_test`.
+        Whether the regression of y on x (on the pool) is subtracted first, as in `conditional_test`.
         Without that, a steep relation and a shift of x within one bandwidth look like a difference.
     bandwidth_x : float, sequence of float, or {"silverman", "scott", "median"}
         Bandwidth of the neighbourhood of each point. The default is narrower than the median rule of the divergences,

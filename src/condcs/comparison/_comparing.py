@@ -242,8 +242,8 @@ def compare_pair(
 ) -> Comparison:
     """Compare two tables that have been read; `losses` are those of a model in each row, if there is one.
 
-    Regressions on x and P(table | x) are fitted once, first of all; `Adjustment` says which steps fit their own. The
-    regions come before the sizes: no size is below what they imply.
+    The designs for regressions on x and P(table | x) are made once, first of all; `Adjustment` says which steps have
+    their own. The regions come before the sizes: no size is below what they imply.
     """
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.

@@ -164,7 +164,7 @@ class ViewsOutcome(ByValue):
 
 
 def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
-    """Pool the tables, and fit the regressions on x and P(table | x), once for the test, the regions and the sizes."""
+    """Pool the tables, make the designs on x and fit P(table | x), once for the test, the regions and the sizes."""
     row_counts = (len(pair.xp), len(pair.xq))
     weights = None
     if pair.weights_p is not None and pair.weights_q is not None:
