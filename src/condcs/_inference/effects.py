@@ -1,10 +1,11 @@
 r"""How large a change of the relation is, in units of y, with bounds that hold, and what would not have been seen.
 
-All means are over the common support of the samples (`common_support`). With r the response minus its regression on
-x, the difference d(x) of the means of y given x is what u d(x) explains of r. Its root mean square is estimated from
-functions of x: by the product of each row's r with what a fit to the other rows predicts of it, which is unbiased. The
-lower bound holds for any d (by Cauchy and Schwarz, d has at least the length of its projection on any direction that
-the row itself had no say in), the upper one for those that these functions can tell apart.
+All means are over the common support of the samples (`common_support`). With r the response minus the mixture m0 + s
+(m1 - m0) of its regressions on x in the two samples, the difference d(x) of the means of y given x is what u d(x)
+explains of r. Its root mean square is estimated from functions of x: by the product of each row's r with what a fit to
+the other rows predicts of it, which is unbiased. The lower bound holds for any d (by Cauchy and Schwarz, d has at least
+the length of its projection on any direction that the row itself had no say in), the upper one for those that these
+functions can tell apart.
 """
 
 from __future__ import annotations
@@ -258,7 +259,7 @@ class _Residuals:
 
     support: CommonSupport  # the rows
     weighted_surprises: FloatArray  # (n, 1): labels minus shares, times the roots of the weights
-    of_pool: FloatArray  # (n, c): the response minus its regression on the pool, times the roots of the weights
+    about_mixture: FloatArray  # (n, c): the response minus m0 + s (m1 - m0), times the roots of the weights
     explained: FloatArray  # (n, c): what the change, as rows of other folds have it, explains of these residuals
     of_sample: FloatArray  # (n, c): the response minus the regression in the row's sample
     boxes: FloatArray  # (n, boxes): 1 where a part of the change that has sharp bounds may lie
@@ -302,7 +303,7 @@ class _Residuals:
         return cls(
             support,
             weighted_surprises=u,
-            of_pool=roots * (columns - first - s * (second - first)),
+            about_mixture=roots * (columns - first - s * (second - first)),
             explained=u * change,
             of_sample=columns - np.where(t, second, first),
             boxes=boxes,
@@ -319,13 +320,13 @@ class _Residuals:
         Residuals of rows that were left out of the fits are larger than the noise, by about as much as the errors of
         the fits, of the second order, add to the error of the mean. (Rows drawn again count these twice.)
         """
-        u, r = self.weighted_surprises, self.of_pool
+        u, r = self.weighted_surprises, self.about_mixture
         values = (u * r).sum(axis=0)  # (c,)
         return _Averages(values, self.support.units.sums(u * (r - values * u)))
 
     def influential_row(self, averages: _Averages) -> InfluentialRow | None:
         """Return the row that carries most of the variance of the average of the first column, if one does."""
-        u, r = self.weighted_surprises[:, 0], self.of_pool[:, 0]
+        u, r = self.weighted_surprises[:, 0], self.about_mixture[:, 0]
         of_rows = (u * (r - averages.values[0] * u)) ** 2  # (n,)
         row = int(of_rows.argmax())
         # Rows of a cluster add up before they are squared, so that a row can have more than all units together.
@@ -338,13 +339,13 @@ class _Residuals:
         The direction is that of the change as rows of other folds have it. The bound is z standard errors below the
         projection of the residuals on it.
         """
-        product = float((self.of_pool * self.explained).sum())
+        product = float((self.about_mixture * self.explained).sum())
         length = float(np.sqrt((self.explained**2).sum()))
         if length == 0:
             return 0.0
         # Two rows that agree by chance count twice, each in the direction for the other; of a change only once.
         twice = 2 - min(max(product, 0.0) / length**2, 1.0)
-        of_units = self.support.units.sums((self.explained * (self.of_pool - self.explained)).sum(axis=1))
+        of_units = self.support.units.sums((self.explained * (self.about_mixture - self.explained)).sum(axis=1))
         error = float(np.sqrt(twice * (of_units**2).sum()))
         return max((product - z * error) / length, 0.0)
 
@@ -361,7 +362,7 @@ class _Residuals:
         .. math:: (q - \hat q)^2 = z^2 (v + w q), \quad
             q = \hat q + z^2 w / 2 + z \sqrt{v + w \hat q + z^2 w^2 / 4}.
         """
-        r, squares = self.of_pool, self.weighted_surprises**2  # (n, c), (n, 1)
+        r, squares = self.about_mixture, self.weighted_surprises**2  # (n, c), (n, 1)
         functions = np.hstack([_functions(self.support, self.weighted_surprises), self.boxes])  # (n, k)
         orthonormal, triangle = np.linalg.qr(self.weighted_surprises * functions)
         size = np.abs(np.diag(triangle))  # (k,)

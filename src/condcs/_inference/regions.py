@@ -44,7 +44,8 @@ _LEAST_SHARE = 0.02
 _LEAST_SCORE = 3.0
 """Gain beyond its penalties from which on a box is proposed: each is a further look, which weakens the test of all."""
 _MOST_PROPOSED = 12
-"""Boxes of either half that are tested together: with more, the largest of all under the null hides a true one."""
+"""Boxes of either half that are tested together, but one for each function of y at least: with more, the largest of all
+under the null hides a true one."""
 _MOST_UNTESTED = 4
 """Boxes of `boxwise_change`: each costs a search on either half and on all rows."""
 _SAME_REGION = 0.5
@@ -87,7 +88,7 @@ class SignificantBox:
     rows: BoolArray  # (n,): rows in the box
     held_rows: BoolArray  # (n,): rows that it was tested on, in the box as the other half grew it
     threshold: float  # what the statistic of the test had to exceed, in standard errors
-    correlation: float  # of that statistic with an estimate by all rows: the root of their share in it
+    correlation: float  # of that statistic with an estimate by all rows, from what both are sums over
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,13 @@ shape           a change of the shape of the response: modes, tails, skewness
 divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
 ==============  ==========================================================================================
 
-A squared sum is divided by its variance. That is estimated half by the squares of the surprises at hand, and half by
-their variances under the estimated probabilities, scaled to add up to the same over all rows. The expected squares are
-more stable; the observed ones limit the influence of functions with heavy tails. The scale is needed where estimated
-probabilities are flatter than the true ones, as shrunken ones are: redrawn samples are then more uneven than the
-observed ones, and without it tests would reject too seldom.
+Every value is divided by a sum of squares. A squared sum of u f is divided by its variance, the sum of u^2 f^2; a sum
+over pairs of u_i u_j k(i, j), i != j, whose mean is 0, by what the pairs i = j would add to it, the sum of u_i^2 k(i,
+i). The u^2 in these are half the squares of the surprises at hand, and half their variances under the estimated
+probabilities, scaled to add up to the same over all rows. The expected squares are more stable; the observed ones limit
+the influence of functions with heavy tails. The scale is needed where estimated probabilities are flatter than the true
+ones, as shrunken ones are: redrawn samples are then more uneven than the observed ones, and without it tests would
+reject too seldom.
 
 Read `views_of_samples` first. A new view is one more entry there: of `sums` (squared sums over rows are added),
 `largest` (the largest of them counts) or `kernels` (sums over pairs of rows); its weight stands in `WEIGHTS`.
@@ -174,7 +176,7 @@ class SurpriseViews:
                 squares = (observed + variances[:, None] * scale) / 2  # (n, P)
                 added = [self._squared_sums(f, u, squares).sum(axis=0) for f in self.sums.values()]
                 largest = [self._squared_sums(f, u, squares).max(axis=0) for f in self.largest.values()]
-                of_kernels = _studentised(self.pair_sums(u), self.diagonals @ squares)
+                of_kernels = _over_squares(self.pair_sums(u), self.diagonals @ squares)
                 values.append(np.vstack([*added, *largest, of_kernels]))
         # More than two samples have one array of surprises each, whose views are added.
         return np.asarray(sum(values))
@@ -200,7 +202,7 @@ class SurpriseViews:
     @staticmethod
     def _squared_sums(functions: RealArray, u: FloatArray, squares: FloatArray) -> FloatArray:
         """Return (sum_i u_i f_i)^2 / sum_i u_i^2 f_i^2 for each function f (m x P)."""
-        return _studentised((functions.T @ u) ** 2, (functions**2).T @ squares)
+        return _over_squares((functions.T @ u) ** 2, (functions**2).T @ squares)
 
     def pair_sums(self, u: FloatArray) -> FloatArray:
         """Return sum_{i != j} u_i u_j k(i, j) for each kernel (kernels x P), tile by tile.
@@ -353,9 +355,9 @@ class AnchoredViews:
         pairs = [(of_kernel**2).sum(axis=0) for of_kernel in np.split(sums.at_anchors, k)] - diagonals  # (k, P)
         # As in `SurpriseViews`: half observed, half expected with the same sum.
         scale = sums.observed[-1] / np.maximum(sums.expected[-1], _TINY)  # (P,)
-        variances = (sums.observed + sums.expected * scale) / 2  # (m + k + 1, P)
-        studentised = _studentised(np.vstack([sums.of_functions**2, pairs]), variances[:-1])  # (m + k, P)
-        *by_view, of_kernels = np.split(studentised, np.cumsum(widths))
+        squares = (sums.observed + sums.expected * scale) / 2  # (m + k + 1, P)
+        values = _over_squares(np.vstack([sums.of_functions**2, pairs]), squares[:-1])  # (m + k, P)
+        *by_view, of_kernels = np.split(values, np.cumsum(widths))
         added, largest = by_view[: len(views.sums)], by_view[len(views.sums) :]
         return [
             *(squared.sum(axis=0) for squared in added),
@@ -480,9 +482,9 @@ def _kernels_in_rows(kernels: dict[str, PairKernel]) -> dict[str, PairKernel]:
     }
 
 
-def _studentised(squared: FloatArray, variances: FloatArray) -> FloatArray:
-    """Divide squared sums by their variances, which may be 0 where the sums are."""
-    return np.asarray(squared / np.maximum(variances, _TINY))
+def _over_squares(values: FloatArray, squares: FloatArray) -> FloatArray:
+    """Divide squared sums, or sums over pairs, by their sums of squares, which may be 0 where the values are."""
+    return np.asarray(values / np.maximum(squares, _TINY))
 
 
 def _each_by_each(a: RealArray, b: RealArray) -> RealArray:

@@ -1,8 +1,9 @@
 """Clusters and weights of rows in the test of two samples.
 
 The rows of a cluster have one label, which is redrawn for all of them. Functions of the rows are therefore summed
-within each cluster before a view is made of them, so that its scale is that of sums over clusters. The weight of a row
-multiplies these functions.
+within each cluster before a view is made of them, so that its scale is that of sums over clusters. Kernels are left as
+they are: pairs of rows within a cluster count in a sum over pairs, alike for labels as given and redrawn, so that a
+p-value is as valid. The weight of a row multiplies the functions, and one factor of each kernel.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
 def with_weights_and_clusters(
     views: SurpriseViews, weights: FloatArray | None, clusters: IntArray | None
 ) -> SurpriseViews:
-    """Return views whose functions are multiplied with weights (n,), and summed over each cluster.
+    """Return views whose functions and kernels are multiplied with weights (n,); functions are summed over clusters.
 
     The sum of a cluster stands in its first row, with zeros in the others.
     """

@@ -49,7 +49,7 @@ class Residuals(NamedTuple):
     in_sample: RealArray
     """Of fits to all rows."""
     left_out: RealArray
-    """Of fits from which the row itself, or its cluster, was left out."""
+    """Of fits from which the row was left out, with its cluster if there are no more than `ROWS_AT_ONCE` rows."""
 
 
 class Fit(NamedTuple):
