@@ -92,7 +92,7 @@ def test_few_columns_of_many_are_found(columns):
     assert common[1] < 0.6 * common[0]
 
 
-def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_no_other_defence(monkeypatch):
+def test_undersmoothed_residuals_have_a_tenth_of_the_best_penalty(monkeypatch):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 2))
     y = x[:, :1] * x[:, 1:] + rng.normal(size=(60, 1))
@@ -113,9 +113,7 @@ def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_n
         assert 0 < best < 6
         monkeypatch.setattr("condcs._regression.smoother.RIDGE_PENALTIES", penalties)
         np.testing.assert_allclose(smoother.residuals(y).in_sample[:, 0], lefts[best], atol=1e-9)
-        np.testing.assert_allclose(
-            smoother.undersmoothed_residuals(y).in_sample[:, 0], lefts[best - only_defence], atol=1e-9
-        )
+        np.testing.assert_allclose(smoother.undersmoothed_residuals(y).in_sample[:, 0], lefts[best - 1], atol=1e-9)
 
 
 def test_slopes_that_differ_by_category_are_found():

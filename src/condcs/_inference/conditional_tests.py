@@ -16,7 +16,7 @@ from condcs._core.printable import counted
 from condcs._core.progress import part_of_the_work
 from condcs._core.settings import one_blas_thread
 from condcs._core.vocabulary import named, setting
-from condcs._inference.adjustment import Adjustment
+from condcs._inference.adjustment import Adjustment, smoother_of_samples
 from condcs._inference.label_overlap import label_overlap
 from condcs._inference.nulls import NULLS, label_sampler
 from condcs._inference.propensities import Propensity, SurprisesByRows, chosen_propensity, warn_if_unreliable
@@ -109,10 +109,10 @@ def conditional_test(
     measure : str
         A registered measure that takes x and y.
     views : {"all", "measure"}, optional
-        "all" combines the measure on the adjusted response with views of the mean, the amplitude, the spread, slopes,
-        and products of inputs, and with kernels for local changes and changes of shape. "measure" is the
-        measure alone on the response as it is, the paper's statistic. By default "all" with null="propensity", except
-        for bandwidth="aggregate", and "measure" with the other nulls.
+        "all" combines the measure on the adjusted response with views of the mean, the amplitude, the spread, the
+        spread along x, slopes, and products of inputs, and with kernels for local changes and changes of shape.
+        "measure" is the measure alone on the response as it is, the paper's statistic. By default "all" with
+        null="propensity", except for bandwidth="aggregate", and "measure" with the other nulls.
     null : {"propensity", "permutation", "local"}
         How labels are redrawn. "propensity" draws them from an estimate of P(sample | x). "permutation" (the paper's)
         permutes them: exact if x has the same distribution in all samples, and wrong otherwise; it then tests
@@ -278,47 +278,77 @@ def _prepare_views(
     samples: TestedSamples, propensity: Any, adjustment: Adjustment | None, rng: np.random.Generator
 ) -> PreparedViews:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
-    tested, rows = samples.tested, samples.rows
-    # 1. Check the samples and pool them. Bandwidths on y must be those of the adjusted response, so that they wait.
-    options = with_placeholder_width_of_y(tested.options) if tested.measure.gram else tested.options
-    pool = replace(tested, options=options).pool(samples.x, samples.y, rows.weights)
-    _check_labels_meet(pool)
+    # 1. Check the samples and pool them.
+    pool = _checked_pool(samples)
     x, y = pooled_variables(pool)
-    inputs, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))  # (n, d) and (n, c)
-    clusters = checked_clusters(rows.clusters, pool.sizes)
+    inputs = np.asarray(x.values, dtype=np.float64)  # (n, d)
+    responses = np.asarray(y.values, dtype=np.float64), y.labels  # (n, c), and which columns are of labels
+    clusters = checked_clusters(samples.rows.clusters, pool.sizes)
     view_anchors = drawn_anchors(len(inputs), rng)
+
+    # 2. The two lines of defence: y adjusted for x, and P(sample | x). Both follow what jumps along x.
+    with one_blas_thread():
+        if adjustment is None:
+            adjustment = Adjustment.of(
+                inputs, x.labels, pool.sizes, rng, clusters=clusters, propensity=propensity, responses=responses
+            )
+        smoother = adjustment.smoother
+        response = adjusted_response(*responses, smoother)
+
+    # 3. Rows keep their weights, so that labels must be redrawn given these as well.
+    weights = weights_on_one_scale(pool, smoother, adjustment.propensity)
+    redrawn_from = adjustment.propensity
+    if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
+        redrawn_from = _propensity_given_weights(adjustment, weights, propensity, clusters, responses, rng)
+
+    # 4. The views: the measure on the adjusted response, and what is made of labels minus their probabilities.
+    pool = _pool_of_adjusted(samples, pool, response.for_divergence).with_weights(weights)
+    surprise_views = views_of_samples(response, smoother, redrawn_from.of_rows)
+    return PreparedViews(
+        anchored_pool(pool, rng),
+        with_weights_and_clusters(surprise_views, weights, clusters),
+        redrawn_from,
+        view_anchors,
+    )
+
+
+def _checked_pool(samples: TestedSamples) -> MeasuredPool:
+    """Return the pool of y as it is; bandwidths on y wait, as they must be those of the adjusted response."""
+    tested = samples.tested
+    options = with_placeholder_width_of_y(tested.options) if tested.measure.gram else tested.options
+    pool = replace(tested, options=options).pool(samples.x, samples.y, samples.rows.weights)
+    _check_labels_meet(pool)
     if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+    return pool
 
-    # 2. The two lines of defence: y adjusted for x, and P(sample | x). Both follow what jumps along x.
-    adjust = partial(
-        Adjustment.of,
-        sizes=pool.sizes,
-        rng=rng,
-        clusters=clusters,
-        propensity=propensity,
-        responses=(responses, y.labels),
-    )
-    with one_blas_thread():
-        if adjustment is None:
-            adjustment = adjust(inputs, x.labels)
-        response = adjusted_response(responses, y.labels, adjustment.smoother)
-    smoother, fitted = adjustment.smoother, adjustment.propensity
 
-    # 3. Rows keep their weights, so that labels must be redrawn given these as well.
-    weights = weights_on_one_scale(pool, smoother, fitted)
-    if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
-        with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
-        fitted = adjust(with_weights, (*x.labels, False)).propensity
+def _propensity_given_weights(
+    adjustment: Adjustment,
+    weights: FloatArray,
+    propensity: Any,
+    clusters: IntArray | None,
+    responses: tuple[FloatArray, Sequence[bool]],
+    rng: np.random.Generator,
+) -> Propensity:
+    """Return P(sample | x, weight): the logarithm of the weight (n,) is one more column of x."""
+    with_weights = np.column_stack([adjustment.x, clipped_log_weights(weights)])  # (n, d + 1)
+    is_category, labels = (*adjustment.is_category, False), adjustment.labels
+    smoother, _ = smoother_of_samples(with_weights, is_category, labels, clusters, responses)
+    n_samples = len(np.unique(labels))
+    return chosen_propensity(propensity, with_weights, smoother, clusters, labels, n_samples, rng)
 
-    # 4. The views: the measure on the adjusted response, and what is made of labels minus their probabilities.
-    if not all(y.labels):
-        if isinstance(pool.problem, ConditionalProblem):
-            tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
-        pool = tested.pool(samples.x, _split(response.for_divergence, samples.y, y.sizes), rows.weights)
-    surprise_views = with_weights_and_clusters(views_of_samples(response, smoother, fitted.of_rows), weights, clusters)
-    return PreparedViews(anchored_pool(pool.with_weights(weights), rng), surprise_views, fitted, view_anchors)
+
+def _pool_of_adjusted(samples: TestedSamples, pool: MeasuredPool, adjusted: FloatArray) -> MeasuredPool:
+    """Return the pool of the adjusted response (n, c), with bandwidths by it; the pool as it is if all y are labels."""
+    _, y = pooled_variables(pool)
+    if all(y.labels):
+        return pool
+    tested = samples.tested
+    if isinstance(pool.problem, ConditionalProblem):
+        tested = replace(tested, options=with_fixed_widths_of_x(tested.options, pool.problem.x))
+    return tested.pool(samples.x, _split(adjusted, samples.y, y.sizes), samples.rows.weights)
 
 
 def _test_by_views(views: PreparedViews, resampling: Resampling) -> TestResult:

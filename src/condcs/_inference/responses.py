@@ -13,7 +13,7 @@ To give the views another function of y, add a field to `AdjustedResponse` and m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
 from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._measures.inputs import KernelVariable
-from condcs._regression.smoother import Smoother
+from condcs._regression.smoother import RegressionOnX, Residuals, Smoother
 from condcs._regression.standardised import in_deviations, median_square, normal_scores, squared_distances
 
 CLIPPED_INPUT = 3.0
@@ -80,8 +80,8 @@ class AdjustedResponse:
         Which columns come from numbers.
     wide, narrow : array, shape (n, m)
         Features of Gaussian kernels on the response, minus their regressions on x.
-    unused : array, shape (n,)
-        Share of each row that the regressions have not used up: 1 minus its leverage.
+    one_minus_leverage : array, shape (n,)
+        Share of each row that the regressions of y have not used up; the mean over its columns.
     """
 
     for_divergence: FloatArray
@@ -90,7 +90,7 @@ class AdjustedResponse:
     numeric: BoolArray
     wide: RealArray
     narrow: RealArray
-    unused: RealArray
+    one_minus_leverage: RealArray
 
 
 class Regressed(NamedTuple):
@@ -118,14 +118,25 @@ class Regressed(NamedTuple):
         return np.asarray(self.residuals.std(axis=0) <= _ROUNDING * self.targets.std(axis=0))
 
 
-def adjusted_response(y: FloatArray, is_category: Sequence[bool], smoother: Smoother) -> AdjustedResponse:
-    """Subtract the regression on x from every column of y, and from the features of its kernels."""
+def adjusted_response(
+    y: FloatArray,
+    is_category: Sequence[bool],
+    smoother: RegressionOnX,
+    *,
+    regress: Callable[[RealArray], Residuals] | None = None,
+) -> AdjustedResponse:
+    """Subtract the regression on x from every column of y, and from the features of its kernels.
+
+    `regress` makes the regressions of y itself, by default `smoother.residuals`, which makes those of what is computed
+    from its residuals. Both are on the same x.
+    """
     numbers, codes = _numbers_and_codes(y, is_category)  # (n, k) and (l, n)
     n, k = numbers.shape
     scaled, unit = _in_units_of_largest(numbers)  # (n, k) and (k,)
 
     # 1. Regress numbers, their normal scores and indicators of labels on x, all in one call: they share the designs.
-    values, scores, indicators = _regress([scaled, normal_scores(scaled), _one_hot(codes, n)], smoother)
+    blocks = [scaled, normal_scores(scaled), _one_hot(codes, n)]
+    values, scores, indicators = _regressed(blocks, regress or smoother.residuals)
 
     # 2. The null hypothesis is the same for any increasing function of y. Heavy tails are better seen through ranks, so
     #    that a column counts by its normal scores where x explains these clearly better. A column that x explains to
@@ -159,7 +170,7 @@ def adjusted_response(y: FloatArray, is_category: Sequence[bool], smoother: Smoo
         numeric=np.arange(columns.shape[1]) < k,
         wide=wide,
         narrow=narrow,
-        unused=_unused_shares(
+        one_minus_leverage=_one_minus_leverage(
             np.hstack([residuals_of_values, indicators.residuals]),
             np.hstack([values.left_out, indicators.left_out]),
         ),
@@ -249,10 +260,10 @@ def _in_units_of_largest(numbers: RealArray) -> tuple[RealArray, FloatArray]:
     return numbers / unit, unit
 
 
-def _regress(blocks: Sequence[RealArray], smoother: Smoother) -> list[Regressed]:
+def _regressed(blocks: Sequence[RealArray], regress: Callable[[RealArray], Residuals]) -> list[Regressed]:
     """Regress blocks of columns on x in one call."""
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
-    all_residuals = smoother.undersmoothed_residuals(np.hstack(blocks))
+    all_residuals = regress(np.hstack(blocks))
     residuals = np.split(all_residuals.in_sample, ends, axis=1)
     left_out = np.split(all_residuals.left_out, ends, axis=1)
     return [Regressed(*arrays) for arrays in zip(blocks, residuals, left_out, strict=True)]
@@ -284,7 +295,7 @@ def _with_variance_one(columns: RealArray) -> RealArray:
     return np.asarray(np.where(varies, columns / np.where(varies, deviation, 1.0), 0.0))
 
 
-def _unused_shares(residuals: RealArray, left_out: RealArray) -> RealArray:
+def _one_minus_leverage(residuals: RealArray, left_out: RealArray) -> RealArray:
     """Return 1 minus the leverage of each row, the mean over columns: r = (1 - leverage) r_left_out."""
     defined = left_out != 0
     shares = np.where(defined, residuals / np.where(defined, left_out, 1.0), 1.0)

@@ -465,7 +465,7 @@ def views_of_dependence(x: AdjustedResponse, y: AdjustedResponse, waves: RealArr
         smoother=smoother,
         variances=np.ones((len(pairs), 1)),
         unit=pair_median_square(smoother.numbers),
-        data_signs=np.sqrt(np.maximum(x.unused, y.unused)),
+        data_signs=np.sqrt(np.maximum(x.one_minus_leverage, y.one_minus_leverage)),
     )
 
 

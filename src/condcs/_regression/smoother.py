@@ -102,10 +102,6 @@ class RegressionOnX(ABC):
     def residuals(self, targets: RealArray) -> Residuals:
         """Subtract from each target (n, m) the regression with the smallest error."""
 
-    def undersmoothed_residuals(self, targets: RealArray) -> Residuals:
-        """Subtract regressions that may have a smaller penalty than the best; here they are the best themselves."""
-        return self.residuals(targets)
-
 
 class Smoother(RegressionOnX):
     """Regressions whose designs and penalties are compared by their errors with each row left out of its own fit.
@@ -122,7 +118,6 @@ class Smoother(RegressionOnX):
     only_defence : bool, default False
         For tests that have no other line of defence than these regressions. There are designs of each column by itself,
         and finer splines of all columns, too: where few of many columns matter, these leave less of their influence.
-        And `undersmoothed_residuals` have the next smaller penalty.
     """
 
     def __init__(
@@ -134,7 +129,7 @@ class Smoother(RegressionOnX):
         only_defence: bool = False,
     ) -> None:
         super().__init__(StandardisedInputs.of(x, is_category))
-        self._only_defence, self._clusters = only_defence, clusters
+        self._clusters = clusters
         is_large = self.rows > many_rows.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if is_large else np.float64)
         # What a fit is made of: rows, or clusters of them.
@@ -163,9 +158,11 @@ class Smoother(RegressionOnX):
         targets = in_deviations(targets)
         boxes: list[JumpBox] = []
         # Products if there are any; of no columns there is no design.
-        smooth_designs = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
-        for design in smooth_designs * _MOST_SEARCHES:
-            (following_boxes,) = self._with_indicators([design], boxes)
+        smooth_designs = [design for design in self.designs if design.name in {"additive", "products"}]
+        if not smooth_designs:
+            return self
+        for _ in range(_MOST_SEARCHES):
+            (following_boxes,) = self._with_indicators(smooth_designs[-1:], boxes)
             with one_blas_thread():
                 residuals = following_boxes.residuals(targets, self.judged)
                 further = jumps(self.numbers[self.judged], residuals)
@@ -174,10 +171,15 @@ class Smoother(RegressionOnX):
             boxes = list(dict.fromkeys([*boxes, *further]))
         if not boxes:
             return self
-        following = copy(self)
-        vars(following).pop("_ridge_fits", None)  # those of the designs without indicators
-        following.designs = self._with_indicators(self.designs, boxes)
-        return following
+        return self._on(self._with_indicators(self.designs, boxes))
+
+    def _on(self, designs: list[Design]) -> Smoother:
+        """Return regressions of the same rows on other designs."""
+        smoother = copy(self)
+        smoother.designs = designs
+        # A cached property lives in the dictionary of its object, and this one is of the designs that were copied.
+        vars(smoother).pop("_ridge_fits", None)
+        return smoother
 
     def _with_indicators(self, designs: list[Design], boxes: list[JumpBox]) -> list[Design]:
         """Return designs with the indicators of some boxes as further functions."""
@@ -192,14 +194,14 @@ class Smoother(RegressionOnX):
         return self._residuals(targets, smaller_penalties=0)
 
     def undersmoothed_residuals(self, targets: RealArray) -> Residuals:
-        """Subtract regressions with the next smaller penalty, if they are the only defence; else the best ones.
+        """Subtract from each target (n, m) its best design with the penalty next smaller than the best.
 
         The best penalty balances bias against variance. Where residuals are multiplied with those of another variable
         and the same penalty is wrong for both, their biases go together and look like dependence, while their variances
         do not: a smaller penalty is safer. This is for variables as they are; functions of their residuals are adjusted
         by `residuals`.
         """
-        return self._residuals(targets, smaller_penalties=1 if self._only_defence else 0)
+        return self._residuals(targets, smaller_penalties=1)
 
     def _residuals(self, targets: RealArray, *, smaller_penalties: int) -> Residuals:
         """Subtract from each target (n, m) its best design, with a penalty so many steps smaller than the best."""
@@ -239,7 +241,8 @@ class Smoother(RegressionOnX):
             for d, ridge_fits in enumerate(self._ridge_fits):
                 basis = np.asarray(self.designs[d].basis[self.judged], np.float64)  # (judged, p)
                 leave_out = self._leaving_units_out(basis)
-                for k, (shrinkage, leverage) in enumerate(zip(*ridge_fits, strict=True)):
+                fits_by_penalty = zip(ridge_fits.shrinkages, ridge_fits.leverages, strict=True)
+                for k, (shrinkage, leverage) in enumerate(fits_by_penalty):
                     fitted = basis @ (shrinkage[:, None] * along[d])  # (judged, m)
                     residuals = np.subtract(judged, fitted, out=fitted)
                     residuals = leave_out(residuals, leverage, shrinkage)

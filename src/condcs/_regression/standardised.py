@@ -50,15 +50,15 @@ class StandardisedInputs:
     def of(cls, x: FloatArray, is_category: Sequence[bool]) -> StandardisedInputs:
         """Standardise x (n, columns); those with `is_category` are labels coded as numbers."""
         flags = np.asarray(is_category, bool)
-        in_own_units = np.asarray(in_deviations(x[:, ~flags]), np.float64)  # (n, d)
-        heavy = _heavy_tailed(in_own_units)
-        numbers = in_own_units
+        standardised = np.asarray(in_deviations(x[:, ~flags]), np.float64)  # (n, d)
+        heavy = _heavy_tailed(standardised)
+        numbers = standardised
         if heavy.any():
-            scores = in_deviations(normal_scores(in_own_units))
-            numbers = np.asarray(np.where(heavy, scores, in_own_units), np.float64)
+            scores = in_deviations(normal_scores(standardised))
+            numbers = np.asarray(np.where(heavy, scores, standardised), np.float64)
         # Codes 0, 1, ... instead of whatever numbers stand for labels.
         categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
-        return cls(numbers, in_own_units[:, heavy], heavy, categories)
+        return cls(numbers, standardised[:, heavy], heavy, categories)
 
     @property
     def indicators(self) -> list[FloatArray]:

@@ -279,7 +279,7 @@ def indices_of(table: Table, names: Sequence[str]) -> list[int]:
     return [indices[name] for name in names]
 
 
-def _left_out(columns: Sequence[str]) -> str:
+def _setting_that_leaves_out(columns: Sequence[str]) -> str:
     """Return what to write so that columns are no inputs."""
     return setting("x", ",".join(f"!{name}" for name in columns))
 
@@ -296,7 +296,7 @@ def check_gaps(
         raise DataError(
             f"{title} must hold values in each column compared, got none at all in "
             f"{listed([*map(repr, empty)], _SHOWN)}. Leave inputs without values out with "
-            f"{_left_out(empty)}; for {named('y')}, name another column."
+            f"{_setting_that_leaves_out(empty)}; for {named('y')}, name another column."
         )
     if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
@@ -513,7 +513,7 @@ def _inputs_in_common(inputs: Sequence[Derived], unusable: UnusableInputs) -> tu
         raise OverlapError(
             f"{have} no value in common between the two tables{shown}, so no rows with equal inputs can be compared. "
             f"If the units differ, convert one of the tables; otherwise leave {'it' if len(apart) == 1 else 'them'} "
-            f"out with {_left_out(names)}."
+            f"out with {_setting_that_leaves_out(names)}."
         )
     reasons = {name: "no value in common" + (f": {ranges}" if ranges else "") for name, ranges in apart.items()}
     return in_common, [LeftOut(name, reason) for name, reason in reasons.items()]
