@@ -127,12 +127,14 @@ def common_support(
 ) -> CommonSupport:
     """Estimate where two samples, one after the other in the pool, both have rows.
 
-    `sizes` are the rows of each sample. A propensity that has been fitted before is used as it is. Rows may have
-    weights, and belong to clusters 0, 1, ..., those of the first sample first.
+    `sizes` are the rows of each sample. A propensity that has been fitted before is used as it is; it must have its
+    fits, by which rows are left out, so that probabilities of the caller will not do. Rows may have weights, and belong
+    to clusters 0, 1, ..., those of the first sample first.
     """
     second = np.repeat([False, True], sizes)
     if propensity is None:
         labels = second.astype(np.int8)
+        # A regression on the designs of the smoother: x itself is for classifiers of the caller.
         propensity = chosen_propensity(None, smoother.numbers, smoother, clusters, labels, 2, rng)
     units = Units(len(second), clusters)
     with one_blas_thread():

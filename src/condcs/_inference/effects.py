@@ -253,6 +253,14 @@ class _Averages(NamedTuple):
         return np.asarray(np.sqrt((self.influence**2).sum(axis=0)))
 
 
+class _SquaredLength(NamedTuple):
+    """An estimate of the squared length q of a change, and its variance v + w q."""
+
+    q_hat: float
+    v: float
+    w: float
+
+
 @dataclass(frozen=True, eq=False)
 class _Residuals:
     """Residuals of a response in the units of the common support: squares of the weighted surprises add up to 1."""
@@ -343,49 +351,61 @@ class _Residuals:
         length = float(np.sqrt((self.explained**2).sum()))
         if length == 0:
             return 0.0
-        # Two rows that agree by chance count twice, each in the direction for the other; of a change only once.
-        twice = 2 - min(max(product, 0.0) / length**2, 1.0)
+        # Without a change the product is a sum over pairs of rows: what two of them have in common by chance stands in
+        # the terms of both, and the variance is twice that of independent terms. Along a change it is once that. The
+        # part of the direction that is change is about product / length^2.
+        inflation = 2 - min(max(product, 0.0) / length**2, 1.0)
         of_units = self.support.units.sums((self.explained * (self.about_mixture - self.explained)).sum(axis=1))
-        error = float(np.sqrt(twice * (of_units**2).sum()))
+        error = float(np.sqrt(inflation * (of_units**2).sum()))
         return max((product - z * error) / length, 0.0)
 
     def length_and_upper_bound(self, z: float) -> tuple[float, float]:
         r"""Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
 
-        With B an orthonormal basis of the weighted surprises times these functions, the square of the length is
-        :math:`q = |B^T r|^2`, in which noise adds to the products of rows with themselves. Its estimate
-        :math:`\hat q` has no such bias: it is the sum over rows of the product of r with what B predicts of it from
-        the other rows. (The length along what regressions say of the change is too short: they shrink it.) The variance
-        of :math:`\hat q` is v + w q. The bound is the largest q of which the estimate lies no more than z deviations
-        below:
+        The bound is the largest square q of which the estimate, with the variance v + w q, lies no more than z
+        deviations below:
 
         .. math:: (q - \hat q)^2 = z^2 (v + w q), \quad
             q = \hat q + z^2 w / 2 + z \sqrt{v + w \hat q + z^2 w^2 / 4}.
         """
-        r, squares = self.about_mixture, self.weighted_surprises**2  # (n, c), (n, 1)
-        functions = np.hstack([_functions(self.support, self.weighted_surprises), self.boxes])  # (n, k)
-        orthonormal, triangle = np.linalg.qr(self.weighted_surprises * functions)
-        size = np.abs(np.diag(triangle))  # (k,)
-        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k'): B
+        q_hat, v, w = self._debiased_square()
+        root = np.sqrt(v + w * max(q_hat, 0.0) + (z * w) ** 2 / 4)
+        bound = q_hat + z**2 * w / 2 + float(z * root)
+        return math.sqrt(max(q_hat, 0.0)), math.sqrt(max(bound, 0.0))
+
+    def _debiased_square(self) -> _SquaredLength:
+        """Estimate the squared length of a change made of some functions of x.
+
+        With B an orthonormal basis of the weighted surprises times these functions, it is q = |B' r|^2, in which noise
+        adds to the products of rows with themselves. The estimate has no such bias: it is the sum over rows of the
+        product of r with what B predicts of it from the other rows. (The length along what regressions say of the
+        change is too short: they shrink it.)
+        """
+        r, basis = self.about_mixture, self._basis_of_changes()  # (n, c), (n, k): B
         leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]  # (n, 1)
         # What the other rows say of a row: its product with the row is not biased by noise.
         by_others = (basis @ (basis.T @ r) - leverage * r) / (1 - leverage)  # (n, c)
-        q_hat = float((r * by_others).sum())
-
-        # v: the noise e that is there without any change, for columns k and l 2 |B' diag(e_k e_l) B|^2,
         noise = (r - by_others) * np.sqrt(1 - leverage)  # (n, c)
+        return _SquaredLength(float((r * by_others).sum()), *self._variance_terms(basis, noise))
+
+    def _basis_of_changes(self) -> FloatArray:
+        """Return an orthonormal basis (n, k) of the weighted surprises times functions that a change may follow."""
+        functions = np.hstack([_functions(self.support, self.weighted_surprises), self.boxes])
+        orthonormal, triangle = np.linalg.qr(self.weighted_surprises * functions)
+        size = np.abs(np.diag(triangle))
+        return np.asarray(orthonormal[:, size > _NEGLIGIBLE * size.max()])
+
+    def _variance_terms(self, basis: FloatArray, noise: FloatArray) -> tuple[float, float]:
+        """Return v and w of the variance v + w q, from a basis B (n, k) and the noise of each column (n, c)."""
+        squares = self.weighted_surprises**2  # (n, 1)
+        # v: the noise e that is there without any change, for columns k and l 2 |B' diag(e_k e_l) B|^2,
         pairs = [(e_k, e_l) for e_k in noise.T for e_l in noise.T]
         by_noise = 2 * sum(float((((basis * (e_k * e_l)[:, None]).T @ basis) ** 2).sum()) for e_k, e_l in pairs)
         # and how the change is spread over the rows that happened to be drawn.
         of_rows = (self.explained**2).sum(axis=1)  # (n,)
         by_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
-        v = by_noise + by_rows
         # w: the noise along the change itself.
-        w = 4 * float((squares * noise**2).sum())
-
-        root = np.sqrt(v + w * max(q_hat, 0.0) + (z * w) ** 2 / 4)
-        bound = q_hat + z**2 * w / 2 + float(z * root)
-        return math.sqrt(max(q_hat, 0.0)), math.sqrt(max(bound, 0.0))
+        return by_noise + by_rows, 4 * float((squares * noise**2).sum())
 
 
 def _functions(support: CommonSupport, weighted_surprises: FloatArray) -> FloatArray:

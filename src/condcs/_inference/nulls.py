@@ -4,7 +4,8 @@ Under H0, p(y|x) = q(y|x), the label of a row depends on its x alone. So the lab
 while all rows stay where they are. What each null assumes about that probability is the difference between them:
 
 - "permutation": it does not depend on x at all, i.e. p(x) = q(x). The paper's Algorithm 2.
-- "propensity": one of several regressions estimates it well: see `condcs._inference.propensities`.
+- "propensity", the default of tests of p(y|x): one of several regressions estimates it well. Its module is
+  `condcs._inference.propensities`.
 - "local": within a small cell of x its log-odds are linear in x.
 """
 

@@ -438,10 +438,10 @@ def _balance_pvalue(draft: Propensity, designs: list[Design], labels: LabelArray
         side_by_side = np.concatenate(surprises_by_rows(rows), axis=1)  # (rows, samples x draws)
         return np.concatenate([design.basis[rows].T @ side_by_side for design in designs])
 
-    widths = [len(design.spectrum) for design in designs]
-    sums = total(imbalance, len(labels)).reshape(sum(widths), -1, 1 + _CHECKS)  # (functions, samples, draws)
+    function_counts = [len(design.spectrum) for design in designs]
+    sums = total(imbalance, len(labels)).reshape(sum(function_counts), -1, 1 + _CHECKS)  # (functions, samples, draws)
     spectrum = np.concatenate([design.spectrum for design in designs])  # (functions,)
     squares = spectrum[:, None] * (sums**2).sum(axis=1)  # (functions, draws)
-    ends = np.cumsum([0, *widths])
+    ends = np.cumsum([0, *function_counts])
     by_design = np.array([squares[start:end].sum(axis=0) for start, end in pairwise(ends)])  # (designs, draws)
     return combined_evidence(by_design).pvalue

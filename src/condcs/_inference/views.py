@@ -15,7 +15,7 @@ slopes          an input that has gained, lost or turned its influence
 products        a pair of inputs that acts together, or a curvature
 spread along x  a variance that follows an input more, or less, than it did
 local           a change of the response, of any kind, in some parts of x
-shape           a change of the shape of the response: modes, tails, skewness
+shape           a change of the shape of the response in wide parts of x: modes, tails, skewness
 divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
 ==============  ==========================================================================================
 
@@ -26,6 +26,9 @@ probabilities, scaled to add up to the same over all rows. The expected squares 
 the influence of functions with heavy tails. The scale is needed where estimated probabilities are flatter than the true
 ones, as shrunken ones are: redrawn samples are then more uneven than the observed ones, and without it tests would
 reject too seldom.
+
+`WEIGHTS` says how much each view counts; the divergence has the weight 1. `_test_by_views` in `conditional_tests` makes
+one p-value of all (`resampling.combined_evidence`).
 
 Read `views_of_samples` first. A new view is one more entry there: of `sums` (squared sums over rows are added),
 `largest` (the largest of them counts) or `kernels` (sums over pairs of rows); its weight stands in `WEIGHTS`.
@@ -80,6 +83,10 @@ WEIGHTS = {
 _LOCAL = 0.3
 """Bandwidth on x of the local view, in units of the median distance: within it lies a fifth of the rows, of one normal
 input, and fewer of several."""
+
+_SHAPE = 1.0
+"""The same of the view of the shape, which may differ along x: narrow features of y have much noise, so that more rows
+must go together than in the local view."""
 
 _CLIPPED_PRODUCT = 4.0
 """Value at which products of two standardised inputs are clipped: a few rows would carry the whole sum otherwise."""
@@ -411,7 +418,7 @@ def views_of_samples(response: AdjustedResponse, smoother: Smoother, probabiliti
         largest["spread along x"] = _each_by_each(sums["spread"], inputs)
     kernels = {"local": PairKernel(_LOCAL, [response.wide])}
     if response.narrow.shape[1]:
-        kernels["shape"] = PairKernel(1.0, [response.narrow])
+        kernels["shape"] = PairKernel(_SHAPE, [response.narrow])
     of_samples = probabilities[:, samples_with_surprises(probabilities.shape[1])]
     return SurpriseViews(
         sums=_in_rows(sums),
