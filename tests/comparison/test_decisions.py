@@ -330,6 +330,19 @@ def test_y_was_said_to_scatter_less_where_no_view_of_the_test_sees_it():
     assert "scatters" not in unseen.verdict
 
 
+@pytest.mark.parametrize("falls_elsewhere", [False, True])
+def test_a_change_in_a_part_was_said_to_be_up_in_some_places_and_down_in_others(falls_elsewhere):
+    """No interval of the average that includes 0 tells of changes of both signs: regions do."""
+    rng = np.random.default_rng(0)
+    area = rng.uniform(size=(2, 1500))
+    price = 0.5 * rng.normal(size=(2, 1500))
+    price[1] += 0.6 * (area[1] > 0.93) - 0.6 * falls_elsewhere * (area[1] < 0.07)
+    before, now = ({"area": x, "price": y} for x, y in zip(area, price, strict=True))
+    verdict = condcs.compare(before, now, y="price", n_resamples=99, n_jobs=1).verdict
+    where = "up in some places and down in others" if falls_elsewhere else "not equally everywhere"
+    assert f"), {where}, most clearly where" in verdict
+
+
 @pytest.mark.parametrize("value", [500.0, 1e6])
 def test_one_row_that_decided_on_every_size_was_not_named(value):
     """A shift by .3, and one y of 500: the average was .85 (-1.18 to 2.89), "up in some places and down in others"."""

@@ -8,7 +8,7 @@ import pytest
 import condcs
 from condcs import TableOptions
 from condcs._inference import adjustment as adjustment_module
-from condcs._inference import propensities
+from condcs._inference import conditional_tests, propensities
 from condcs._regression.smoother import Smoother
 
 
@@ -32,7 +32,8 @@ def fits(monkeypatch):
         calls.append(arguments)
         return propensities.chosen_propensity(*arguments, **options)
 
-    monkeypatch.setattr(adjustment_module, "chosen_propensity", counted)
+    for module in (adjustment_module, conditional_tests):
+        monkeypatch.setattr(module, "chosen_propensity", counted)
     return calls
 
 

@@ -286,11 +286,17 @@ def _is_spread_seen(comparison: Comparison) -> bool:
 
 
 def effect_words(
-    column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW, *, spread_seen: bool = True
+    column: Column,
+    effect: Effect,
+    sides: tuple[str, str] = BEFORE_AND_NOW,
+    *,
+    spread_seen: bool = True,
+    up_and_down: bool = False,
 ) -> list[str]:
     """Say what a response does for the same inputs: each change whose interval excludes 0.
 
-    A change of the spread must also have been seen by the test, which `spread_seen` says.
+    A change of the spread must also have been seen by the test, which `spread_seen` says. `up_and_down` says whether
+    the response is clearly higher in one region and lower in another.
     """
     sentences = []
     average, size, response = effect.average, effect.size, _response_name(column)
@@ -306,9 +312,10 @@ def effect_words(
         if _is_plural(column):
             sentences.append(f"{response} differ by about {_with_unit(column, value)} ({low} to {high})")
         else:
-            # With a longer interval of the average it may as well be up everywhere.
-            is_up_and_down = average is not None and size.low > max(-average.low, average.high)
-            where = ", up in some places and down in others" if is_up_and_down else ""
+            # A root mean square beyond the interval of the average does not say that there are changes of both signs.
+            is_unequal = average is not None and size.low > max(-average.low, average.high)
+            where = ", not equally everywhere" if is_unequal else ""
+            where = ", up in some places and down in others" if up_and_down else where
             sentences.append(f"{response} differs by about {_with_unit(column, value)} ({low} to {high}){where}")
     spread = effect.spread
     if spread is not None and spread_seen and _excludes_zero(spread.change):
@@ -323,13 +330,29 @@ def effect_words(
     return sentences
 
 
+def _is_up_and_down(regions: Sequence[Region], column: Column) -> bool:
+    """Whether the mean of a response, or the share of a label, clearly rose in one region and fell in another."""
+    rose, fell = set[str](), set[str]()
+    for region in regions:
+        for change in region.changes:
+            if change.column == column.name and change.quantity != "spread" and change.is_clear:
+                (rose if change.change.value > 0 else fell).add(change.words)
+    return bool(rose & fell)
+
+
 def change_words(comparison: Comparison) -> str:
     """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
 
     def every_effect(*, spread_seen: bool) -> list[str]:
         sentences: list[str] = []
         for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
-            sentences += effect_words(column, effect, comparison.sides, spread_seen=spread_seen)
+            sentences += effect_words(
+                column,
+                effect,
+                comparison.sides,
+                spread_seen=spread_seen,
+                up_and_down=_is_up_and_down(comparison.regions, column),
+            )
         return sentences
 
     # If the interval of the spread is all that excludes 0, it is said, whether or not a view sees it.
