@@ -240,7 +240,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
 @pytest.mark.parametrize(
     ("reference", "options", "words"),
     [
-        ([1, 2, 3], {}, r"`reference` must be a table \(a DataFrame .* got list\. Pass"),
+        ([1, 2, 3], {}, r"`reference` must be a table \(a DataFrame.* got list\. Pass"),
         (np.zeros((2, 3, 4)), {}, r"`reference` must be a table .* got ndarray of shape \(2, 3, 4\)"),
         (pd.Series([1.0, 2.0]), {}, "`reference` must be a table .* got Series"),
         (Planned(), {}, "`reference` must be a table whose rows are known, got Planned.*its method `collect`"),

@@ -127,7 +127,9 @@ def as_table(role: str, value: Any) -> str | TableInMemory | ColumnarTable:
     # Columns that are in memory are cut into batches here, without Arrow in between.
     is_pandas = hasattr(value, "iloc") and hasattr(value, "columns")
     is_arrow_in_memory = hasattr(value, "column_names") and hasattr(value, "slice")
-    if not is_pandas and not is_arrow_in_memory:
+    # A Series streams Arrow batches as well, but has no columns.
+    is_one_column = len(getattr(value, "shape", ())) == 1
+    if not is_pandas and not is_arrow_in_memory and not is_one_column:
         streamed = streamed_table(value, title)
         if streamed is not None:
             return streamed
